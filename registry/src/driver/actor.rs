@@ -43,7 +43,7 @@ mod trusted;
 mod watched;
 mod watching;
 
-pub(crate) use callers::{Calls, Keeps, Listener, Shared};
+pub(crate) use callers::{Asked, Calls, Keeps, Listener, Shared};
 pub(crate) use flag::{Flag, Flagged};
 pub(crate) use recorders::Recorders;
 use repeated::Repeated;

@@ -20,14 +20,14 @@ use crate::{
     core::{
         entry::Entry,
         group::{GroupId, Standing},
-        input::{Answer, Call, Granted},
+        input::{Answer, Call},
         meta::Meta,
         name::{Name, check_name},
         rows::digest,
         table::Row,
     },
     driver::{
-        registration::{NotHeld, Registration},
+        registration::{Held, NotHeld, Registration},
         registry::{RegisterOptions, Registry},
         shared::{Seat, TableReader},
     },
@@ -137,10 +137,10 @@ pub(super) fn of_group(error: RegisterError, group: &Name) -> RegisterError {
 }
 
 /// The claim of a membership, by the name of its row.
-pub(super) fn registration(registry: &Registry, id: &GroupId, actor: u64, granted: Granted) -> Registration {
+pub(super) fn registration(registry: &Registry, id: &GroupId, actor: u64, held: Held) -> Registration {
     let (node, incarnation) = (registry.node.name.clone(), registry.node.incarnation);
-    let session = SessionId { node, incarnation, number: granted.session };
-    Registration::new(id.member(&session, actor), granted, registry.shared.clone())
+    let session = SessionId { node, incarnation, number: held.granted.session };
+    Registration::new(id.member(&session, actor), held, registry.shared.clone())
 }
 
 /// Gives a membership up, if it is the one of this registration.
@@ -188,9 +188,9 @@ impl<M: RemoteMessage> Group<M> {
         let group = self.id.clone();
         // Nobody takes a membership, whatever the options say.
         let call = |on_lapse, _, meta| Call::Join { group, actor, kind, on_lapse, meta };
-        let granted = self.registry.ask_for(&self.name, cell, call, options).await;
-        let granted = granted.map_err(|error| of_group(error, &self.name))?;
-        let registration = registration(&self.registry, &self.id, actor, granted);
+        let held = self.registry.ask_for(&self.name, cell, call, options).await;
+        let held = held.map_err(|error| of_group(error, &self.name))?;
+        let registration = registration(&self.registry, &self.id, actor, held);
         Ok(Membership { registration, group: self.name.clone() })
     }
 

@@ -10,7 +10,7 @@ use crate::{
         meta::Meta,
         name::Name,
     },
-    driver::actor::{Flag, Flagged, Shared},
+    driver::actor::{Asked, Flag, Flagged, Shared},
     error::UpdateError,
 };
 
@@ -25,6 +25,20 @@ pub struct Registration {
     shared: Arc<Shared>,
     /// Shared by all handles of the same claim.
     flag: Flag,
+}
+
+/// What was granted, and the flag of its claim.
+pub(super) struct Held {
+    pub(super) granted: Granted,
+    pub(super) flag: Flag,
+}
+
+impl Held {
+    /// What was granted to this request, or to an earlier one of the same actor.
+    pub(super) fn by(asked: Option<Asked>, granted: Granted, shared: &Shared) -> Self {
+        let flag = asked.and_then(|asked| asked.flag_of(granted.claim));
+        Self { granted, flag: flag.unwrap_or_else(|| shared.flag_of(granted.claim)) }
+    }
 }
 
 /// Why an actor may not act under its name now: the name may be another's by now.
@@ -55,9 +69,8 @@ impl fmt::Debug for Registration {
 }
 
 impl Registration {
-    pub(crate) fn new(name: Name, granted: Granted, shared: Arc<Shared>) -> Self {
-        let Granted { token, revision, session, claim } = granted;
-        let flag = shared.flag_of(claim);
+    pub(super) fn new(name: Name, Held { granted, flag }: Held, shared: Arc<Shared>) -> Self {
+        let Granted { token, revision, session, claim: _ } = granted;
         Self { name, token, revision, session, shared, flag }
     }
 

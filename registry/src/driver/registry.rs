@@ -25,7 +25,7 @@ use crate::{
     driver::{
         actor::{Keeps, Listener, Shared},
         node::Node,
-        registration::Registration,
+        registration::{Held, Registration},
         take::{HandedTo, WhenTaken},
         traces::in_span,
     },
@@ -189,8 +189,8 @@ impl Registry {
         let registry = self.shared.registry.as_str();
         let span = debug_span!(target: SPANS, "register", registry, %name, token = Empty, error = Empty);
         let asked = self.ask_for(&name, cell, call, options);
-        let granted = in_span(span, asked, |granted| Some(granted.token)).await?;
-        Ok(Registration::new(name, granted, self.shared.clone()))
+        let held = in_span(span, asked, |held| Some(held.granted.token)).await?;
+        Ok(Registration::new(name, held, self.shared.clone()))
     }
 
     /// An actor of this node, which peers can reach from here on.
@@ -212,7 +212,7 @@ impl Registry {
         cell: ActorCell,
         call: impl FnOnce(OnLapse, OnTake, Option<Meta>) -> Call,
         options: RegisterOptions,
-    ) -> Result<Granted, RegisterError> {
+    ) -> Result<Held, RegisterError> {
         let (on_lapse, listener) = options.when_lapsed.split();
         let (on_take, gives) = options.when_taken.split();
         let keeps = Keeps { listener, gives };
@@ -220,8 +220,10 @@ impl Registry {
         let wait = options.wait.unwrap_or(self.shared.calls.timeout);
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
+        let mut last = None;
         let ask = |wait| {
-            let answer = self.shared.register(call.clone(), wait, keeps.clone(), cell.clone());
+            let (asked, answer) = self.shared.register(call.clone(), wait, keeps.clone(), cell.clone());
+            last = Some(asked);
             // Mapped, as an `async` block would keep the future twice.
             answer.map(|answer| {
                 ControlFlow::<Infallible, _>::Continue(match answer {
@@ -231,7 +233,7 @@ impl Registry {
             })
         };
         let ControlFlow::Continue(granted) = self.ask_by_core(caller, ask).await;
-        granted
+        Ok(Held::by(last, granted?, &self.shared))
     }
 
     /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,

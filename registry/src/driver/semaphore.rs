@@ -107,10 +107,11 @@ impl Semaphore {
         let call = |on_lapse, _, meta| Call::Join { group, actor, kind, on_lapse, meta };
         // A lapse that is over ends no place: whoever holds one asks its check.
         let options = RegisterOptions::default().tell(|_| ());
-        let granted = self.registry.ask_for(&self.name, place.0.get_cell(), call, options).await;
-        let granted = granted.map_err(|error| of_group(error, &self.name))?;
-        let held = registration(&self.registry, &id, actor, granted);
-        let holds = self.registry.shared.holding.of(granted.claim);
+        let held = self.registry.ask_for(&self.name, place.0.get_cell(), call, options).await;
+        let held = held.map_err(|error| of_group(error, &self.name))?;
+        let claim = held.granted.claim;
+        let held = registration(&self.registry, &id, actor, held);
+        let holds = self.registry.shared.holding.of(claim);
         let Some(mut holds) = holds else { return Err(AcquireError::Lost) };
         // It ends with the claim.
         let is_held = |holds: &bool| *holds || planted!("guard-of-who-waits");

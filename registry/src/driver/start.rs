@@ -31,7 +31,7 @@ use crate::{
     },
     driver::{
         actor::{Keeps, Shared},
-        registration::{NotHeld, Registration},
+        registration::{Held, NotHeld, Registration},
         registry::{Registry, WhenLapsed},
         take::WhenTaken,
         traces::in_span,
@@ -285,7 +285,8 @@ impl Registry {
         };
         match self.ask_by_core(caller, ask).await {
             ControlFlow::Continue(granted) => {
-                Ok(Started::Ours(Registration::new(name, granted?, self.shared.clone())))
+                let held = Held::by(None, granted?, &self.shared);
+                Ok(Started::Ours(Registration::new(name, held, self.shared.clone())))
             }
             ControlFlow::Break(answer) => answer,
         }
@@ -320,7 +321,7 @@ where
 /// Has an actor started, in a task of its own: nobody who waits for it drops it.
 pub(super) fn begin(supervisor: &Supervisor, shared: &Arc<Shared>, name: Name, granted: Granted) {
     let (claim, shared) = (granted.claim, shared.clone());
-    let registration = Registration::new(name.clone(), granted, shared.clone());
+    let registration = Registration::new(name.clone(), Held::by(None, granted, &shared), shared.clone());
     let begin = shared.slot_of(claim).and_then(|slot| slot.take());
     supervisor.task("the start of an actor for a name", async move {
         let (yielded, cell) = match begin {

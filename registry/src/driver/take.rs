@@ -31,7 +31,7 @@ use crate::{
     },
     driver::{
         actor::{Keeps, Shared},
-        registration::Registration,
+        registration::{Held, Registration},
         registry::{Registry, WhenLapsed},
         traces::in_span,
     },
@@ -195,7 +195,7 @@ impl Registry {
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), wait);
         let handed = Mutex::new(Bytes::new());
         let ask = |wait| {
-            let asked = self.shared.register(call.clone(), wait, keeps.clone(), cell.clone());
+            let (_, asked) = self.shared.register(call.clone(), wait, keeps.clone(), cell.clone());
             let handed = &handed;
             async move {
                 match asked.await {
@@ -218,7 +218,8 @@ impl Registry {
         let registry = self.shared.registry.as_str();
         let span = debug_span!(target: SPANS, "take", registry, %name, token = Empty, error = Empty);
         let granted = in_span(span, asked, |granted| Some(granted.token)).await?;
-        let registration = Registration::new(name, granted, self.shared.clone());
+        let registration =
+            Registration::new(name, Held::by(None, granted, &self.shared), self.shared.clone());
         Ok(Taken { registration, data: std::mem::take(&mut *lock(&handed)) })
     }
 }

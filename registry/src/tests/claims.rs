@@ -239,7 +239,7 @@ async fn an_actor_that_has_ended_when_it_is_to_be_watched_holds_nothing() {
     ended.stop_and_wait(None, None).await.unwrap();
     // `register` looks at the actor before it asks; this one ended right after that.
     let register = asks_for("x", actor);
-    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default(), ended.get_cell()).await;
+    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default(), ended.get_cell()).1.await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &heir).await.is_ok());
 }
@@ -263,7 +263,10 @@ async fn nothing_is_kept_of_a_call_that_a_member_which_has_ended_does_not_answer
     node.clone().leave().await.unwrap();
     until("the member has ended", || node.shared.has_ended()).await;
     let register = asks_for("x", actor.get_id().pid());
-    assert_eq!(node.shared.register(register, TEST_DEADLINE, Keeps::default(), actor.get_cell()).await, None);
+    assert_eq!(
+        node.shared.register(register, TEST_DEADLINE, Keeps::default(), actor.get_cell()).1.await,
+        None
+    );
     assert_eq!(node.shared.kept().0, 0);
 }
 
@@ -295,7 +298,7 @@ async fn an_actor_that_is_ending_when_it_is_to_be_watched_holds_nothing() {
     until("it is ending", || ending.get_status() >= ractor::ActorStatus::Stopping).await;
     let actor = ending.get_id().pid();
     let register = asks_for("x", actor);
-    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default(), ending.get_cell()).await;
+    let answer = node.shared.register(register, TEST_DEADLINE, Keeps::default(), ending.get_cell()).1.await;
     assert_eq!(answer, Some(Answer::Registered(Err(RegisterError::ActorEnded))));
     assert!(node.register("x", &counter().await).await.is_ok(), "it takes nothing any more");
     end.notify_one();

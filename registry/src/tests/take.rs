@@ -446,7 +446,7 @@ async fn a_membership_cannot_be_taken_whatever_its_options_say() {
         on_lapse: OnLapse::Stop,
         on_take: OnTake::Refuse,
     };
-    let answer = b.shared.register(call, WAIT, Keeps::default(), other.get_cell()).await;
+    let answer = b.shared.register(call, WAIT, Keeps::default(), other.get_cell()).1.await;
     let Some(Answer::Taken(Err(TakeError::Refused { why, .. }))) = answer else { panic!("{answer:?}") };
     assert_eq!((why, held.check()), (TakeRefusal::NotGiven, Ok(())));
 }

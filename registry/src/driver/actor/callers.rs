@@ -64,6 +64,13 @@ struct Kept {
     actor: u64,
     /// Shared by all handles of the claim.
     flag: Flag,
+    /// What most claims do not have. They pay for a pointer only.
+    more: Option<Box<More>>,
+}
+
+/// What is kept for a claim beyond its actor.
+#[derive(Default)]
+struct More {
     listeners: Vec<Listener>,
     /// Of a name whose actor is yet to be started: how.
     start: Option<Slot>,
@@ -80,8 +87,31 @@ pub(crate) struct Keeps {
 
 impl Kept {
     fn new(actor: u64, flag: Flag, keeps: Keeps, start: Option<Slot>) -> Self {
+        let has_more = keeps.listener.is_some() || keeps.gives.is_some() || start.is_some();
         let listeners = keeps.listener.into_iter().collect();
-        Self { actor, flag, listeners, start, gives: keeps.gives }
+        let more = has_more.then(|| Box::new(More { listeners, start, gives: keeps.gives }));
+        Self { actor, flag, more }
+    }
+
+    fn listeners(&self) -> &[Listener] {
+        self.more.as_ref().map_or(&[], |more| &more.listeners)
+    }
+
+    fn start(&self) -> Option<&Slot> {
+        self.more.as_ref()?.start.as_ref()
+    }
+}
+
+/// A request of an actor, until it is answered.
+pub(crate) struct Asked {
+    claim: CallId,
+    flag: Flag,
+}
+
+impl Asked {
+    /// The flag of a claim, if this is the request that it began with: as a rule it is, and nothing has to be looked up.
+    pub(crate) fn flag_of(self, claim: CallId) -> Option<Flag> {
+        (self.claim == claim).then_some(self.flag)
     }
 }
 
@@ -230,8 +260,7 @@ impl Shared {
         let mut told: Vec<Listener> = Vec::new();
         {
             let kept = lock(&self.claims);
-            let listeners =
-                claims.iter().filter_map(|claim| kept.get(claim)).flat_map(|kept| &kept.listeners);
+            let listeners = claims.iter().filter_map(|claim| kept.get(claim)).flat_map(Kept::listeners);
             let mut known = HashSet::new();
             told.extend(
                 listeners.filter(|listener| known.insert(Arc::as_ptr(listener).cast::<()>())).cloned(),
@@ -250,11 +279,11 @@ impl Shared {
         claims.sort_unstable_by_key(|(claim, _)| *claim);
         for (_, kept) in claims {
             kept.flag.end();
-            if !kept.listeners.is_empty() {
+            if !kept.listeners().is_empty() {
                 actors.insert(kept.actor);
             }
-            let is_new = |listener: &Listener| known.insert(Arc::as_ptr(listener).cast::<()>());
-            told.extend(kept.listeners.into_iter().filter(is_new));
+            let is_new = |listener: &&Listener| known.insert(Arc::as_ptr(listener).cast::<()>());
+            told.extend(kept.listeners().iter().filter(is_new).cloned());
         }
         tell(&told, notice);
         actors
@@ -263,7 +292,7 @@ impl Shared {
     /// The claim ends: no check of it passes any more.
     pub(super) fn flag(&self, claim: CallId) {
         if let Some(kept) = lock(&self.claims).get(&claim) {
-            if kept.start.is_some() && planted!("start-not-flagged") {
+            if kept.start().is_some() && planted!("start-not-flagged") {
                 return;
             }
             kept.flag.end();
@@ -288,7 +317,7 @@ impl Shared {
 
     /// What goes with the name of a claim.
     pub(crate) fn gives_of(&self, claim: CallId) -> Option<Gives> {
-        lock(&self.claims).get(&claim)?.gives.clone()
+        lock(&self.claims).get(&claim)?.more.as_ref()?.gives.clone()
     }
 
     /// The second call found the claim of the first: whoever listens for it listens for that.
@@ -296,9 +325,10 @@ impl Shared {
         let mut claims = lock(&self.claims);
         let Some(asked) = claims.remove(&again) else { return };
         let Some(held) = claims.get_mut(&claim) else { return };
-        for listener in asked.listeners {
-            held.listeners.retain(|known| !Arc::ptr_eq(known, &listener));
-            held.listeners.push(listener);
+        for listener in asked.listeners() {
+            let listeners = &mut held.more.get_or_insert_default().listeners;
+            listeners.retain(|known| !Arc::ptr_eq(known, listener));
+            listeners.push(listener.clone());
         }
     }
 
@@ -309,11 +339,11 @@ impl Shared {
         // Listeners once belonged to actors.
         if planted!("refusal-takes-listeners") && !kept.flag.is_raised() {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
-            same_actor.for_each(|other| other.listeners.clear());
+            same_actor.filter_map(|other| other.more.as_mut()).for_each(|more| more.listeners.clear());
         }
         if planted!("release-takes-listeners") && kept.flag.is_raised() {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
-            same_actor.for_each(|other| other.listeners.clear());
+            same_actor.filter_map(|other| other.more.as_mut()).for_each(|more| more.listeners.clear());
         }
     }
 
@@ -398,8 +428,8 @@ impl Shared {
         wait: Duration,
         keeps: Keeps,
         cell: ActorCell,
-    ) -> impl Future<Output = Option<Answer>> {
-        let id = self.next_call();
+    ) -> (Asked, impl Future<Output = Option<Answer>>) {
+        let (id, flag) = (self.next_call(), Flag::of(cell));
         if let Call::Join { group, .. } = &call
             && group.is_semaphore()
         {
@@ -407,9 +437,10 @@ impl Shared {
         }
         // One that asks for no name keeps nothing.
         if let Call::Register { actor, .. } | Call::Join { actor, .. } | Call::Take { actor, .. } = call {
-            lock(&self.claims).insert(id, Kept::new(actor, Flag::of(cell), keeps, None));
+            let kept = Kept::new(actor, flag.clone(), keeps, None);
+            lock(&self.claims).insert(id, kept);
         }
-        self.call_as(id, call, wait, wait)
+        (Asked { claim: id, flag }, self.call_as(id, call, wait, wait))
     }
 
     /// Asks for a name whose actor is yet to be started. Each of its requests may be undecided for `wait`.
@@ -424,7 +455,7 @@ impl Shared {
 
     /// How the actor of a claim is started.
     pub(crate) fn slot_of(&self, claim: CallId) -> Option<Slot> {
-        lock(&self.claims).get(&claim)?.start.clone()
+        lock(&self.claims).get(&claim)?.start().cloned()
     }
 
     /// The member is about to hear of an actor that was started for a claim.

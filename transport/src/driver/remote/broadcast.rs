@@ -3,7 +3,10 @@
 use ractor::message::SerializedMessage;
 use tracing::Span;
 
-use super::kind::{Kind, RemoteMessage};
+use super::{
+    exports::Exported,
+    kind::{Kind, RemoteMessage},
+};
 use crate::{
     core::{frame::Frame, headers::Headers, peer::PeerId},
     driver::{endpoint::Endpoint, inner::Inner},
@@ -14,6 +17,9 @@ const ACTORS_OF_A_FRAME: usize = 4096;
 
 /// The most bytes that one frame brings to all mailboxes together. More actors: another frame.
 const DELIVERED_BY_A_FRAME: usize = 8 << 20;
+
+/// For how many actors the table of exported ones is locked at once.
+const FOUND_AT_ONCE: usize = 256;
 
 /// What a message takes in a mailbox beside its content.
 const MAIL: usize = 128;
@@ -101,12 +107,14 @@ impl Endpoint {
 
 /// Puts a message into the mailboxes of actors of this node, which handle it in this span. Returns how many there are: some may have ended.
 fn cast_here(inner: &Inner, actors: &[u64], kind: u64, variant: &str, args: &[u8], span: &Span) -> usize {
-    let cast = |actor: &&u64| {
+    let cast = |actor: &Exported| {
         let message =
             SerializedMessage::Cast { variant: variant.to_owned(), args: args.to_owned(), metadata: None };
-        inner.exports.find(**actor, kind).is_ok_and(|actor| actor.send(message, span).is_ok())
+        actor.send(message, span).is_ok()
     };
-    actors.iter().filter(cast).count()
+    // The table is not locked while messages are read, which is the application's code.
+    let found = actors.chunks(FOUND_AT_ONCE).map(|some| inner.exports.find_all(some, kind));
+    found.map(|some| some.iter().filter(|actor| cast(actor)).count()).sum()
 }
 
 /// Takes a frame for many actors. Those that have ended get nothing, and nobody is told: the sender knows of members of a group, and hears of

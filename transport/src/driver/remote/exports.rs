@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use callsign_store::lock::lock;
-use ractor::{ActorCell, ActorId, message::SerializedMessage, registry::where_is_pid};
+use ractor::{ActorCell, ActorStatus, message::SerializedMessage};
 use tracing::Span;
 
 use super::{
@@ -14,8 +14,9 @@ use super::{
 use crate::core::frame::NotDelivered;
 
 /// What peers may send an actor.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Export {
+    actor: ActorCell,
     kind: Kind,
     /// How it is read, if that is known.
     send_to: Option<SendTo>,
@@ -35,28 +36,46 @@ pub(super) struct Exported {
 
 impl Exports {
     /// Messages of this kind, of whatever type they are.
-    pub(super) fn add(&self, pid: u64, kind: Kind) {
-        self.insert(pid, Export { kind, send_to: None });
+    pub(super) fn add(&self, actor: ActorCell, kind: Kind) {
+        self.insert(Export { actor, kind, send_to: None });
     }
 
     /// Messages of this type.
-    pub(super) fn add_typed<M: RemoteMessage>(&self, pid: u64) {
-        self.insert(pid, Export { kind: M::kind(), send_to: Some(send_to::<M>) });
+    pub(super) fn add_typed<M: RemoteMessage>(&self, actor: ActorCell) {
+        self.insert(Export { actor, kind: M::kind(), send_to: Some(send_to::<M>) });
     }
 
-    fn insert(&self, pid: u64, export: Export) {
+    fn insert(&self, export: Export) {
         // Numbers are not used twice, so those of the dead are only in the way.
-        lock(&self.kinds).insert(pid, export, |pid, _| where_is_pid(ActorId::Local(*pid)).is_some());
+        lock(&self.kinds).insert(export.actor.get_id().pid(), export, |_, export| export.lives());
     }
 
     pub(super) fn find(&self, pid: u64, kind: u64) -> Result<Exported, NotDelivered> {
-        let Export { kind: exported, send_to } =
-            lock(&self.kinds).get(&pid).copied().ok_or(NotDelivered::NotExported)?;
-        if exported != Kind(kind) {
+        Self::find_in(&lock(&self.kinds), pid, kind)
+    }
+
+    /// Those of these actors that take this kind, and live.
+    pub(super) fn find_all(&self, pids: &[u64], kind: u64) -> Vec<Exported> {
+        let kinds = lock(&self.kinds);
+        pids.iter().filter_map(|pid| Self::find_in(&kinds, *pid, kind).ok()).collect()
+    }
+
+    fn find_in(kinds: &Swept<u64, Export>, pid: u64, kind: u64) -> Result<Exported, NotDelivered> {
+        let export = kinds.get(&pid).ok_or(NotDelivered::NotExported)?;
+        if export.kind != Kind(kind) {
             return Err(NotDelivered::WrongKind);
         }
-        let actor = where_is_pid(ActorId::Local(pid)).filter(ActorCell::supports_remoting);
-        actor.map(|actor| Exported { actor, send_to }).ok_or(NotDelivered::Gone)
+        if !export.lives() || !export.actor.supports_remoting() {
+            return Err(NotDelivered::Gone);
+        }
+        Ok(Exported { actor: export.actor.clone(), send_to: export.send_to })
+    }
+}
+
+impl Export {
+    /// As ractor's own table of actors has it.
+    fn lives(&self) -> bool {
+        self.actor.get_status() < ActorStatus::Stopping
     }
 }
 
@@ -73,27 +92,62 @@ impl Exported {
 
 #[cfg(test)]
 mod tests {
-    use ractor::Actor;
+    use ractor::{Actor, ActorProcessingErr, ActorRef, message::BoxedDowncastErr};
 
     use super::{super::side::LinkSupervisor, *};
+
+    /// Can be read from bytes, whatever they are.
+    struct Any;
+
+    impl ractor::Message for Any {
+        fn serializable() -> bool {
+            true
+        }
+
+        fn deserialize(_: SerializedMessage) -> Result<Self, BoxedDowncastErr> {
+            Ok(Self)
+        }
+    }
+
+    struct Taker;
+
+    impl Actor for Taker {
+        type Msg = Any;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(&self, _: ActorRef<Any>, (): ()) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+    }
 
     #[tokio::test]
     async fn an_actor_stays_exported_however_many_have_ended_meanwhile() {
         let exports = Exports::default();
-        let (actor, _) = Actor::spawn(None, LinkSupervisor, ()).await.unwrap();
+        let (actor, _) = Actor::spawn(None, Taker, ()).await.unwrap();
         let pid = actor.get_id().pid();
-        exports.add(pid, Kind(7));
-        // Nobody has these numbers.
-        for dead in 1..5000 {
-            exports.add(pid + (1 << 40) + dead, Kind(7));
+        exports.add(actor.get_cell(), Kind(7));
+        let mut dead = Vec::new();
+        for _ in 0..3000 {
+            let (actor, running) = Actor::spawn(None, Taker, ()).await.unwrap();
+            exports.add(actor.get_cell(), Kind(7));
+            actor.stop(None);
+            running.await.unwrap();
+            dead.push(actor.get_id().pid());
         }
         assert_eq!(exports.find(pid, 8).map(drop), Err(NotDelivered::WrongKind));
-        assert_ne!(exports.find(pid, 7).map(drop), Err(NotDelivered::NotExported));
-        assert_eq!(
-            exports.find(pid + (1 << 40) + 1, 7).map(drop),
-            Err(NotDelivered::NotExported),
-            "forgotten"
-        );
-        assert_eq!(exports.find(pid + (1 << 40) + 4999, 7).map(drop), Err(NotDelivered::Gone));
+        assert_eq!(exports.find(pid, 7).map(drop), Ok(()));
+        assert_eq!(exports.find(dead[0], 7).map(drop), Err(NotDelivered::NotExported), "forgotten");
+        assert_eq!(exports.find(dead[2999], 7).map(drop), Err(NotDelivered::Gone));
+        assert_eq!(exports.find_all(&[dead[0], pid, dead[2999]], 7).len(), 1);
+        assert_eq!(exports.find_all(&[pid], 8).len(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_actor_whose_messages_do_not_travel_is_as_good_as_gone() {
+        let exports = Exports::default();
+        let (actor, _) = Actor::spawn(None, LinkSupervisor, ()).await.unwrap();
+        exports.add(actor.get_cell(), Kind(7));
+        assert_eq!(exports.find(actor.get_id().pid(), 7).map(drop), Err(NotDelivered::Gone));
     }
 }
