@@ -4,6 +4,7 @@
 
 pub mod cost;
 pub mod counted;
+pub mod drawing;
 pub mod elections;
 pub mod exhaustive;
 pub mod histories;
