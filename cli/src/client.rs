@@ -6,11 +6,12 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use callsign::admin::AdminToken;
 use serde::Deserialize;
 use serde_json::Value;
 use ureq::{Agent, RequestBuilder};
 
-use crate::{node_url::NodeUrl, reply::Verdict, token::Token};
+use crate::{node_url::NodeUrl, reply::Verdict};
 
 /// Beyond what a node itself waits before it answers.
 const BEYOND_THE_NODE: Duration = Duration::from_secs(5);
@@ -74,8 +75,8 @@ impl Client {
     }
 
     /// Presents a token with every question.
-    pub(crate) fn with_token(mut self, token: Option<&Token>) -> Self {
-        self.authorization = token.map(Token::header);
+    pub(crate) fn with_token(mut self, token: Option<&AdminToken>) -> Self {
+        self.authorization = token.map(AdminToken::authorization);
         self
     }
 

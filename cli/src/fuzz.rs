@@ -3,14 +3,18 @@
 //! The functions are called by `tests/fuzz/`, and by a test with every file that fuzzing left in `tests/fuzz/corpus/`.
 #![allow(missing_docs)] // it is hidden
 
-use std::{cell::RefCell, collections::BTreeMap, mem::ManuallyDrop, sync::Arc, time::Duration};
+use std::{cell::RefCell, mem::ManuallyDrop, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
     body::{Body, to_bytes},
+    extract::ConnectInfo,
     http::{Request, StatusCode, header},
 };
-use callsign::{Config, MemoryNetwork, Network, Registry, SessionTiming};
+use callsign::{
+    Config, MemoryNetwork, Network, Registry, SessionTiming,
+    admin::{AdminToken, Registries},
+};
 use callsign_store::{Clock, memory::MemoryStore};
 use clap::Parser;
 use futures::StreamExt;
@@ -19,15 +23,7 @@ use serde_json::Value;
 use tokio::{runtime::Runtime, sync::watch};
 use tower::ServiceExt;
 
-use crate::{
-    admin::{self, Access},
-    duration, echo,
-    hosted::Hosted,
-    metrics::Counted,
-    output::printable,
-    reply::Verdict,
-    token::Token,
-};
+use crate::{admin, duration, echo, hosted::Hosted, metrics::Counted, output::printable, reply::Verdict};
 
 /// The words of a command line, each on its line; and each of them by itself.
 pub fn text(bytes: &[u8]) {
@@ -49,7 +45,7 @@ pub fn text(bytes: &[u8]) {
 }
 
 /// The paths of the endpoint, and how each is asked for.
-const ROUTES: [(&str, &str); 26] = [
+const ROUTES: [(&str, &str); 28] = [
     ("POST", "/register"),
     ("POST", "/register-many"),
     ("POST", "/unregister"),
@@ -76,6 +72,8 @@ const ROUTES: [(&str, &str); 26] = [
     ("GET", "/history"),
     ("GET", "/nothing"),
     ("GET", "/explain"),
+    ("GET", "/groups"),
+    ("GET", "/singletons"),
 ];
 
 /// The token of the endpoint here, if it has one.
@@ -154,7 +152,9 @@ thread_local! {
 }
 
 /// Asks a node, with a token or without.
-pub(crate) fn ask(locked: bool, request: Request<Body>) -> (StatusCode, Value) {
+pub(crate) fn ask(locked: bool, mut request: Request<Body>) -> (StatusCode, Value) {
+    // As the server says it.
+    request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 5000))));
     WORLD.with_borrow_mut(|world| {
         if let Some(spent) = world.take_if(|world| world.left == 0) {
             ManuallyDrop::into_inner(spent).end();
@@ -189,14 +189,11 @@ impl World {
             let registry = Registry::join(config).await.expect("a store in memory takes everybody");
             assert!(registry.ready(Duration::from_secs(60)).await.is_ok(), "{:?}", registry.status());
             let shared = echo::spawn("a").await.expect("an actor starts");
-            let registries = BTreeMap::from([("default".to_owned(), registry)]);
-            let hosted = Arc::new(Hosted::new("a".to_owned(), registries, "default".to_owned(), shared));
-            let token = Token::new(TOKEN).expect("sixteen letters");
+            let hosted = Arc::new(Hosted::new("a".to_owned(), Registries::of(&registry), shared));
+            let token = AdminToken::new(TOKEN).expect("sixteen letters");
             let metrics = Counted::by(PrometheusBuilder::new().build_recorder().handle());
-            let routes = |token| {
-                let (left, histories) = (watch::channel(false).0, admin::history::begin(&hosted));
-                admin::routes(hosted.clone(), left, Access { token }, metrics.clone(), histories)
-            };
+            let routes =
+                |token| admin::routes(hosted.clone(), watch::channel(false).0, token, metrics.clone());
             (routes(None), routes(Some(token)))
         });
         Self { runtime, open, locked, left: QUESTIONS }
@@ -252,6 +249,8 @@ mod tests {
             (23, "after=1", ""),
             (24, "", ""),
             (25, "name=a", ""),
+            (26, "prefix=r&after=gr&limit=1", ""),
+            (27, "after=a&limit=1", ""),
             (22, "prefix=p&meta=zone=eu&node=a&from=1", "1"),
         ];
         for (route, query, body) in bodies {

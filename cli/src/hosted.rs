@@ -1,7 +1,7 @@
 //! The registries that a node has joined, and the actors that it hosts under names.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     future::{Ready, ready},
     sync::{Arc, Mutex},
     time::Duration,
@@ -9,7 +9,7 @@ use std::{
 
 use callsign::{
     Meta, NodeName, NotHeld, Notice, Position, Received, Receiving, RegisterError, RegisterOptions,
-    Registration, Registry, TakeOptions, Taken, UnregisterError, WhenLapsed, WhenTaken,
+    Registration, Registry, TakeOptions, Taken, UnregisterError, WhenLapsed, WhenTaken, admin::Registries,
 };
 use callsign_store::lock::lock;
 use ractor::{ActorProcessingErr, ActorRef, ActorStatus};
@@ -26,8 +26,7 @@ type Place = (String, String);
 /// What a node hosts.
 pub(crate) struct Hosted {
     pub(crate) node: String,
-    pub(crate) registries: BTreeMap<String, Registry>,
-    pub(crate) default: String,
+    pub(crate) registries: Registries,
     /// Serves all names that were asked for with `shared`.
     shared: ActorRef<Echo>,
     actors: Mutex<HashMap<Place, Hosting>>,
@@ -156,26 +155,17 @@ fn is_running(actor: &ActorRef<Echo>) -> bool {
 }
 
 impl Hosted {
-    pub(crate) fn new(
-        node: String,
-        registries: BTreeMap<String, Registry>,
-        default: String,
-        shared: ActorRef<Echo>,
-    ) -> Self {
-        Self { node, registries, default, shared, actors: Mutex::default() }
+    pub(crate) fn new(node: String, registries: Registries, shared: ActorRef<Echo>) -> Self {
+        Self { node, registries, shared, actors: Mutex::default() }
     }
 
     /// The registry of that name, or the node's first.
     pub(crate) fn registry(&self, name: Option<&str>) -> Result<&Registry, Refusal> {
-        let name = name.unwrap_or(&self.default);
-        self.registries.get(name).ok_or_else(|| {
-            Refusal::usage("unknown_registry", format!("this node has not joined {name:?}"))
-                .with("joined", self.registries.keys().collect::<Vec<_>>())
-        })
+        self.registries.get(name)
     }
 
     fn place(&self, registry: Option<&str>, name: &str) -> Place {
-        (registry.unwrap_or(&self.default).to_owned(), name.to_owned())
+        (self.registries.name(registry).to_owned(), name.to_owned())
     }
 
     /// Registers an echo actor. Asked again for a name that this node holds, or may hold, it is for the same actor.
@@ -275,8 +265,8 @@ impl Hosted {
 
     /// Takes what other nodes offer, in every registry of this node, until what is returned is dropped.
     pub(crate) fn receive(self: &Arc<Self>) -> Vec<Receiving> {
-        let receive = |(registry, joined): (&String, &Registry)| {
-            let (hosted, registry) = (Arc::downgrade(self), registry.clone());
+        let receive = |(registry, joined): (&str, &Registry)| {
+            let (hosted, registry) = (Arc::downgrade(self), registry.to_owned());
             joined.receive(move |offered| {
                 let (hosted, place) = (hosted.clone(), (registry.clone(), offered.name.to_string()));
                 async move {
@@ -387,8 +377,7 @@ mod tests {
                 .clock(Clock::runtime());
             let registry = Registry::join(config).await.unwrap();
             assert!(registry.ready(Duration::from_secs(60)).await.is_ok(), "{:?}", registry.status());
-            let registries = BTreeMap::from([("default".to_owned(), registry)]);
-            Hosted::new(name.to_owned(), registries, "default".to_owned(), echo::spawn(name).await.unwrap())
+            Hosted::new(name.to_owned(), Registries::of(&registry), echo::spawn(name).await.unwrap())
         };
         [node("a", 7001).await, node("b", 7002).await]
     }

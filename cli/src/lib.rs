@@ -31,6 +31,7 @@ mod node_url;
 mod output;
 mod pause;
 mod program;
+mod progress;
 mod reply;
 mod token;
 mod usage;

@@ -2,12 +2,14 @@
 
 mod lossy;
 mod print;
+mod steps;
 
 use comfy_table::{Table, presets::NOTHING};
 
 pub(crate) use self::{
     lossy::LossyLines,
-    print::{Work, answer, line, tell},
+    print::{Work, answer, line},
+    steps::{Steps, tell},
 };
 
 /// Lays out rows in columns, each as wide as its widest cell takes on a terminal.

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, error::Error, net::SocketAddr, sync::Arc, sync:
 use axum::{Router, extract::State, http::StatusCode, response::Html, routing::get};
 use callsign::{
     Config, Entry, Meta, Name, Received, Receiving, Registration, Registry, Select, StartOptions, Started,
-    TakeOptions, Taken, WatchEvent, WhenTaken, open_store,
+    TakeOptions, Taken, WatchEvent, WhenTaken, admin, open_store,
 };
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -138,7 +138,7 @@ async fn health(State(node): State<Registry>) -> Result<&'static str, (StatusCod
 /// What an HTTP server answers.
 async fn fetch(at: SocketAddr, path: &str) -> Result<String, Box<dyn Error>> {
     let (mut stream, mut answer) = (tokio::net::TcpStream::connect(at).await?, String::new());
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: {at}\r\n\r\n").as_bytes()).await?;
     stream.read_to_string(&mut answer).await?;
     Ok(answer)
 }
@@ -173,8 +173,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let at = listener.local_addr()?;
     let site = Router::new().route("/", get(page)).route("/health", get(health)).with_state(c.clone());
+    // The whole cluster in a browser, for people on this machine.
+    let site = site.nest("/callsign", admin::router(&c)).into_make_service_with_connect_info::<SocketAddr>();
     tokio::spawn(axum::serve(listener, site).into_future());
-    println!("the page is http://{at}/");
+    println!("the page is http://{at}/, and the cluster is at http://{at}/callsign");
 
     // Every node starts every job; each of them runs once.
     for job in JOBS {
@@ -191,6 +193,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     until(&c, |job| done(job) >= 30).await?;
     println!("{}", fetch(at, "/").await?);
     println!("{}", fetch(at, "/health").await?);
+    println!("{}", fetch(at, "/callsign/entries?prefix=job/").await?);
 
     b.leave().await?;
     Ok(c.leave().await?)

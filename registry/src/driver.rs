@@ -1,6 +1,8 @@
 //! What carries out what cores ask for, and what applications call.
 
 pub(crate) mod actor;
+#[cfg(feature = "admin")]
+pub mod admin;
 pub(crate) mod explain;
 pub(crate) mod group;
 pub(crate) mod inbox;

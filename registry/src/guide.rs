@@ -5,6 +5,7 @@
 
 #[doc = include_str!("../../README.md")]
 mod readme {}
+#[cfg(feature = "admin")]
 #[doc = include_str!("../../docs/axum.md")]
 mod axum {}
 #[cfg(feature = "election")]

@@ -53,6 +53,7 @@
 //! | a message that travels | [`#[callsign::message]`](macro@message); [`RactorMessage`] for one that stays |
 //! | to say that a node can be sent work | [`Registry::ready`] |
 //! | to end a node in good order | [`Registry::drain`], [`Registry::leave`] |
+//! | to see a cluster in a browser | the module `admin` (feature `admin`) |
 //! | several nodes in one test | [`MemoryStore`], [`MemoryNetwork`], [`Clock::runtime`] |
 //! | any program under a name, or on one node only | the command: `callsign hold`, `callsign run` |
 //!
@@ -66,6 +67,7 @@
 //! | `election` | on | the module `election`, and singletons |
 //! | `postgres` | off | the store `postgres:`, and with `election` leases in a table |
 //! | `fdb` | off | the store `fdb:`, by API version 7.3; the program links `FoundationDB`'s client. `fdb-7_1` and `fdb-7_4` are for other versions |
+//! | `admin` | off | the module `admin`: a page and answers over HTTP for your axum application |
 //! | `node-server` | off | links over the sessions of an application's own `NodeServer`; an experiment |
 //!
 //! Without any of them there are names, over the store `memory:` or one of your own. Without `noise` and `tls` only loopback addresses are
@@ -151,6 +153,9 @@ pub use callsign_transport::{NodeServerNetwork, ractor_cluster};
 #[doc(inline)]
 pub use callsign_transport::trace;
 
+#[cfg(feature = "admin")]
+#[doc(inline)]
+pub use crate::driver::admin;
 #[doc(inline)]
 pub use crate::driver::metrics;
 #[doc(hidden)]

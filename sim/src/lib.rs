@@ -4,6 +4,7 @@
 
 pub mod cost;
 pub mod counted;
+pub mod drawing;
 pub mod elections;
 pub mod exhaustive;
 pub mod histories;
@@ -12,6 +13,7 @@ pub mod longest;
 pub mod mutants;
 pub mod nodes;
 pub mod oracle;
+#[path = "../../cli/src/progress.rs"] // one for the command, which is published, and for what is not
 pub mod progress;
 pub mod recording;
 pub mod references;

@@ -1,9 +1,8 @@
 //! Draws a run: one page of HTML with an SVG in it, a lane for each node, one for the store and one for what is done to the
 //! cluster; time goes down. Nothing is loaded from anywhere.
 
-use std::fmt::Write;
-
 use crate::{
+    drawing::Drawing,
     oracle::{Kind, Note},
     world::{Violation, World},
 };
@@ -12,6 +11,10 @@ const LANE: usize = 190;
 const ROW: usize = 18;
 const LEFT: usize = 90;
 const TOP: usize = 60;
+
+const STYLE: &str = "body { font: 13px sans-serif; margin: 1em } text { font: 11px monospace }\
+    .lane { stroke: #ccc } .message { stroke: #36c; marker-end: url(#tip) } .commit { stroke: #283; marker-end: url(#tip) }\
+    .fault { fill: #c33 } .wrong { fill: #c00; font-weight: bold }";
 
 /// The page of a world that took notes.
 pub fn draw(title: &str, world: &World) -> String {
@@ -25,34 +28,18 @@ fn draw_notes(title: &str, names: &[String], notes: &[Note], violation: Option<&
     let (store, outside) = (names.len(), names.len() + 1);
     let height = TOP + ROW * (notes.len() + 3);
     let width = LEFT + LANE * lanes.len() + 20;
-    let mut page = String::new();
-    // Writing to a string does not fail.
-    let _ = write!(
-        page,
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>\
-         body {{ font: 13px sans-serif; margin: 1em }} text {{ font: 11px monospace }}\
-         .lane {{ stroke: #ccc }} .message {{ stroke: #36c; marker-end: url(#tip) }} .commit {{ stroke: #283; marker-end: url(#tip) }}\
-         .fault {{ fill: #c33 }} .wrong {{ fill: #c00; font-weight: bold }}</style></head>\n<body><h1>{title}</h1>\n\
-         <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\">\n\
-         <defs><marker id=\"tip\" viewBox=\"0 0 6 6\" refX=\"6\" refY=\"3\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
-         <path d=\"M0 0 L6 3 L0 6 z\"/></marker></defs>\n",
-        title = escaped(title),
-    );
+    let mut drawing = Drawing::new(&[("width", &width), ("height", &height)]).with_arrows();
     for (at, lane) in lanes.iter().enumerate() {
         let (x, end) = (x_of(at), height - ROW);
-        let _ = writeln!(
-            page,
-            "<text x=\"{x}\" y=\"{}\">{}</text><line class=\"lane\" x1=\"{x}\" x2=\"{x}\" y1=\"{TOP}\" y2=\"{end}\"/>",
-            TOP - 15,
-            escaped(lane),
-        );
+        drawing.text(&[("x", &x), ("y", &(TOP - 15))], lane, None);
+        drawing.line(&[("class", &"lane"), ("x1", &x), ("x2", &x), ("y1", &TOP), ("y2", &end)]);
     }
     let mut last = None;
     for (row, note) in notes.iter().enumerate() {
         let y = TOP + ROW * (row + 1);
         if last != Some(note.at) {
             last = Some(note.at);
-            let _ = writeln!(page, "<text x=\"4\" y=\"{y}\">{:.4} s</text>", note.at.as_secs_f64());
+            drawing.text(&[("x", &4), ("y", &y)], &format!("{:.4} s", note.at.as_secs_f64()), None);
         }
         let lane = match (note.kind, note.node) {
             (Kind::Fault, _) => outside,
@@ -71,36 +58,23 @@ fn draw_notes(title: &str, names: &[String], notes: &[Note], violation: Option<&
         if let Some(from) = from.filter(|from| usize::from(*from) != lane && !class.is_empty()) {
             let (x1, x2) = (x_of(usize::from(from)), x_of(lane));
             let up = y - ROW / 2;
-            let _ =
-                writeln!(page, "<line class=\"{class}\" x1=\"{x1}\" y1=\"{up}\" x2=\"{x2}\" y2=\"{y}\"/>");
+            drawing.line(&[("class", &class), ("x1", &x1), ("y1", &up), ("x2", &x2), ("y2", &y)]);
         }
         let class = if note.kind == Kind::Fault { "fault" } else { "" };
         let short: String = note.what.chars().take(27).collect();
-        let _ = writeln!(
-            page,
-            "<text class=\"{class}\" x=\"{}\" y=\"{}\">{}<title>step {}: {}</title></text>",
-            x_of(lane) + 4,
-            y + 4,
-            escaped(&short),
-            note.step,
-            escaped(&note.what),
-        );
+        let title = format!("step {}: {}", note.step, note.what);
+        drawing.text(&[("class", &class), ("x", &(x_of(lane) + 4)), ("y", &(y + 4))], &short, Some(&title));
     }
     if let Some(violation) = violation {
         let y = TOP + ROW * (notes.len() + 2);
         let text = format!("{}: {}", violation.check, violation.what);
-        let _ = writeln!(page, "<text class=\"wrong\" x=\"4\" y=\"{y}\">{}</text>", escaped(&text));
+        drawing.text(&[("class", &"wrong"), ("x", &4), ("y", &y)], &text, None);
     }
-    page.push_str("</svg></body></html>\n");
-    page
+    drawing.page(title, STYLE)
 }
 
 fn x_of(lane: usize) -> usize {
     LEFT + LANE * lane + 10
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -121,6 +121,12 @@ impl Browser {
         self.post("/window/rect", &json!({"width": width, "height": height}));
     }
 
+    /// From now on its user likes dark colours.
+    pub fn prefer_dark(&self) {
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]});
+        self.post("/goog/cdp/execute", &json!({"cmd": "Emulation.setEmulatedMedia", "params": features}));
+    }
+
     /// A picture of what is shown, as PNG.
     pub fn picture(&self) -> Vec<u8> {
         let answer = self.agent.get(format!("{}/screenshot", self.session)).call();

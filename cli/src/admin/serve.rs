@@ -1,11 +1,11 @@
 //! Serves the routes: so many connections at once, and none that says nothing for long.
 //!
-//! A silent connection costs nobody but itself: its head has to come within [`HEAD`], its body within the time of [`access`](super::access), and
+//! A silent connection costs nobody but itself: its head has to come within [`HEAD`], its body within the time that [`callsign::admin`] gives it, and
 //! what is asked says itself how long it may take, an hour at most. When all places are taken, others wait to be accepted.
 
 use std::{sync::Arc, time::Duration};
 
-use axum::Router;
+use axum::{Extension, Router, extract::ConnectInfo};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -16,6 +16,7 @@ use tokio::{
     task::JoinSet,
     time::sleep,
 };
+use tower::Layer;
 
 /// How long the head of a request may take to arrive, also of the next one over the same connection.
 const HEAD: Duration = Duration::from_secs(30);
@@ -62,10 +63,10 @@ pub(crate) async fn serve(
             () = is_leaving(&mut leaving) => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             (place, accepted) = accepted => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     let _ = stream.set_nodelay(true); // only slower without
                     let mut leaving = leaving.clone();
-                    let service = TowerToHyperService::new(routes.clone());
+                    let service = TowerToHyperService::new(Extension(ConnectInfo(from)).layer(routes.clone()));
                     let mut builder = hyper::server::conn::http1::Builder::new();
                     builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(MAX_HEAD);
                     connections.spawn(async move {

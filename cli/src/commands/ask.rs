@@ -13,7 +13,7 @@ use crate::{
     node_url::NodeUrl,
     output::{Work, answer, printable, table, tell},
     reply::Verdict,
-    token::Token,
+    token,
     usage::Usage,
 };
 
@@ -438,7 +438,7 @@ impl Args {
 
     /// Another node, which takes the same token.
     pub(super) fn client_of(&self, node: &NodeUrl) -> Result<Client> {
-        let token = self.token_file.as_deref().map(Token::read).transpose();
+        let token = self.token_file.as_deref().map(token::read).transpose();
         let token = token.map_err(|error| Usage(format!("{error:#}")))?;
         Ok(Client::new(node, self.wait).with_token(token.as_ref()))
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::{
     commands::demo::shared_store,
     measure::rounded,
-    output::{Work, answer, table, tell},
+    output::{Steps, Work, answer, table, tell},
 };
 
 mod cluster;
@@ -141,10 +141,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         in_flight: args.in_flight,
         registries: args.registries.unwrap_or(1),
         patience: PATIENCE + names * PATIENCE_FOR_A_NAME,
+        steps: Steps::of("bench", args.steps()),
     };
     let load_before = load_average();
     let started = Instant::now();
-    let print = |figures: serde_json::Value, rows: &[Vec<String>]| {
+    let print = |setting: Setting, figures: serde_json::Value, rows: &[Vec<String>]| {
+        setting.steps.finish();
         let text = if args.json {
             format!("{figures}\n")
         } else {
@@ -154,33 +156,44 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     if args.failover {
         let figures = phases::failovers(&setting)?;
-        return Ok(print(serde_json::to_value(&figures)?, &failover_rows(&figures)));
+        return Ok(print(setting, serde_json::to_value(&figures)?, &failover_rows(&figures)));
     }
     if args.load {
         let figures = load::measure(&setting, names, &args.callers, &args.only)?;
-        return Ok(print(serde_json::to_value(&figures)?, &load::rows(&figures)));
+        return Ok(print(setting, serde_json::to_value(&figures)?, &load::rows(&figures)));
     }
     if args.names_api {
         let figures = names_api::measure(&setting, names)?;
-        return Ok(print(serde_json::to_value(&figures)?, &names_api::rows(&figures)));
+        return Ok(print(setting, serde_json::to_value(&figures)?, &names_api::rows(&figures)));
     }
     if args.registries.is_some() {
         let figures = phases::registrations(&setting, names)?;
-        return Ok(print(serde_json::to_value(&figures)?, &spread_rows(args, &figures)));
+        return Ok(print(setting, serde_json::to_value(&figures)?, &spread_rows(args, &figures)));
     }
     let mut figures = Figures::default();
     if args.latency {
         phases::latency(&setting, &mut figures)?;
-        return Ok(print(latency_only(&figures)?, &latencies(&figures)));
+        return Ok(print(setting, latency_only(&figures)?, &latencies(&figures)));
     }
     let mut notes = Notes::default();
     phases::measure(&setting, names, &mut figures, &mut notes)?;
-    let status = print(serde_json::to_value(&figures)?, &summary(args, &figures, &notes));
+    let status = print(setting, serde_json::to_value(&figures)?, &summary(args, &figures, &notes));
     ensure!(figures.double_grants == 0, "{} names were granted twice", figures.double_grants);
     Ok(status)
 }
 
 impl Args {
+    /// How many steps that has which is asked for.
+    fn steps(&self) -> u64 {
+        match self {
+            Self { failover: true, .. } => phases::STEPS_OF_FAILOVERS,
+            Self { load: true, .. } => load::steps(&self.callers, &self.only),
+            Self { names_api: true, .. } => names_api::STEPS,
+            Self { registries: Some(_), .. } | Self { latency: true, .. } => 1,
+            _ => phases::STEPS,
+        }
+    }
+
     fn names(&self) -> u32 {
         let default = match (self.large, self.load) {
             (true, _) => 10_000_000,

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     duration,
-    output::{Work, answer, table, tell},
+    output::{Steps, Work, answer, table, tell},
 };
 
 mod cluster;
@@ -88,9 +88,26 @@ impl Report {
     }
 }
 
-/// Says what is being done.
-fn progress(started: Instant, text: &str) {
-    tell(format_args!("[{:6.2}s] {text}", started.elapsed().as_secs_f64()));
+/// What is being done.
+struct Progress {
+    started: Instant,
+    steps: Steps,
+}
+
+impl Progress {
+    fn of(steps: u64) -> Self {
+        Self { started: Instant::now(), steps: Steps::of("demo", steps) }
+    }
+
+    /// Says what begins.
+    fn begin(&self, text: &str) {
+        self.steps.begin(format_args!("[{:6.2}s] {text}", self.started.elapsed().as_secs_f64()));
+    }
+
+    /// All is done.
+    fn finish(self) {
+        self.steps.finish();
+    }
 }
 
 /// Runs the command.
@@ -105,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
     let started = Instant::now();
     if args.singleton {
-        let report = singleton::tell(&store, args.nodes, args.rounds, args.lease, logs, started);
+        let report = singleton::tell(&store, args.nodes, args.rounds, args.lease, logs);
         let is_ok = report.as_ref().is_ok_and(|report| report.ok);
         if !is_ok && args.keep_logs.is_none() {
             tell(format_args!("callsign: the logs of the nodes are kept in {}", directory.keep().display()));
@@ -120,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut report = Report { nodes: args.nodes, names: args.names, ..Report::default() };
     let mut cluster = Cluster::new(store, logs.clone());
-    let result = story::tell(&mut cluster, &mut report, started);
+    let result = story::tell(&mut cluster, &mut report);
     drop(cluster);
     if let Err(error) = &result {
         tell(format_args!("callsign: {error:#}"));

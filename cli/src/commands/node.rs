@@ -1,7 +1,6 @@
 //! `callsign node`: one node, until it is told to leave. Its HTTP routes are listed in [`crate::admin`].
 
 use std::{
-    collections::BTreeMap,
     io::{ErrorKind, IsTerminal},
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
@@ -11,7 +10,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use callsign::{Keys, Registry};
+use callsign::{
+    Keys, Registry,
+    admin::{AdminToken, Registries},
+};
 use serde_json::json;
 use tokio::{
     net::TcpListener,
@@ -20,15 +22,14 @@ use tokio::{
 };
 
 use crate::{
-    admin::{self, Access},
-    echo,
+    admin, echo,
     hosted::Hosted,
     joining::{JoinArgs, is_no_address_here, usage},
     logging, metrics,
     node_url::FIRST_PORT,
     output::{LossyLines, tell},
     reply::exact,
-    token::Token,
+    token,
     usage::{Usage, exit_status},
 };
 
@@ -63,8 +64,8 @@ pub(crate) struct Args {
 }
 
 /// Who is let in. Refuses an address that others can reach and nothing to know them by.
-fn access(args: &Args) -> Result<Access, Usage> {
-    let token = args.admin_token_file.as_deref().map(Token::read).transpose();
+fn access(args: &Args) -> Result<Option<AdminToken>, Usage> {
+    let token = args.admin_token_file.as_deref().map(token::read).transpose();
     let token = token.map_err(|error| Usage(format!("{error:#}")))?;
     if let Some(admin) = args.admin.filter(|admin| !admin.ip().to_canonical().is_loopback())
         && token.is_none()
@@ -75,7 +76,7 @@ fn access(args: &Args) -> Result<Access, Usage> {
             admin.ip()
         )));
     }
-    Ok(Access { token })
+    Ok(token)
 }
 
 /// Runs the command. Whatever it says, nobody has to listen.
@@ -93,10 +94,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn node(args: &Args, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     logging::begin(&args.log, "info", log, std::io::stderr().is_terminal())?;
-    let access = access(args)?;
+    let token = access(args)?;
     args.joining.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(args, access, out, log));
+    let result = runtime.block_on(serve(args, token, out, log));
     // What still runs has nothing to say any more.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
@@ -127,16 +128,20 @@ async fn join(args: &Args, admin: SocketAddr, keys: Keys) -> Result<Hosted> {
     let store = args.joining.open(&args.name).await?;
     let config = args.joining.config(&args.name, store, first, keys).admin_address(format!("http://{admin}"));
     let registry = Registry::join(config).await.map_err(usage)?;
-    let mut registries = BTreeMap::new();
+    let mut registries = Registries::of(&registry);
     for other in others {
-        registries.insert(other.clone(), registry.join_beside(other).await.map_err(usage)?);
+        registries = registries.beside(&registry.join_beside(other).await.map_err(usage)?);
     }
-    registries.insert(first.clone(), registry);
     let shared = echo::spawn(&args.name).await?;
-    Ok(Hosted::new(args.name.clone(), registries, first.clone(), shared))
+    Ok(Hosted::new(args.name.clone(), registries, shared))
 }
 
-async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
+async fn serve(
+    args: &Args,
+    token: Option<AdminToken>,
+    out: &LossyLines,
+    log: &LossyLines,
+) -> Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = match args.admin {
@@ -157,17 +162,14 @@ async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) 
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
-    let registry =
-        hosted.registry(None).map_err(|_| anyhow::anyhow!("the first registry is missing"))?.clone();
+    let registry = hosted.registries.first().clone();
     let kept = tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
     out.say(&ready_line(args, admin, &registry));
 
     let _receiving = hosted.receive();
     let (left, leaving) = watch::channel(false);
     let mut has_left = leaving.clone();
-    let histories = admin::history::begin(&hosted);
-    let looking = tokio::spawn(admin::history::keep(hosted.clone(), histories.clone()));
-    let routes = admin::routes(hosted, left.clone(), access, metrics, histories);
+    let routes = admin::routes(hosted, left.clone(), token, metrics);
     let served = tokio::spawn(admin::serve(listener, routes, admin::Limits::default(), leaving));
     let mut is_told = async || {
         tokio::select! {
@@ -194,7 +196,6 @@ async fn serve(args: &Args, access: Access, out: &LossyLines, log: &LossyLines) 
         }
     };
     kept.abort();
-    looking.abort();
     left.send_replace(true);
     if tokio::time::timeout(LAST_ANSWERS, served).await.is_err() {
         tracing::debug!("some answers were not fetched");
@@ -248,7 +249,7 @@ mod tests {
             std::fs::write(&file, token)?;
             words.extend(["--admin-token-file", file.to_str().context("a path")?]);
         }
-        Ok(access(&Cli::try_parse_from(words)?.args)?.token.is_some())
+        Ok(access(&Cli::try_parse_from(words)?.args)?.is_some())
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::{
     process::ExitCode,
 };
 
+use super::tell;
 use crate::reply::Verdict;
 
 /// What a command did before it printed its answer.
@@ -42,8 +43,8 @@ pub(crate) fn line(text: &str) -> bool {
     stream.write_all(format!("{text}\n").as_bytes()).and_then(|()| stream.flush()).is_ok()
 }
 
-/// Prints a line about what goes on, on standard error. A line that cannot be written is dropped.
-pub(crate) fn tell(line: impl fmt::Display) {
+/// Writes a line to standard error. A line that cannot be written is dropped.
+pub(super) fn write_line(line: impl fmt::Display) {
     let _ = print_to(io::stderr().lock(), &format!("{line}\n"));
 }
 

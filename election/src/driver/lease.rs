@@ -61,10 +61,12 @@ mod admin;
 mod drive;
 mod options;
 mod report;
+mod seats;
 
 pub use admin::{Election, Initialised, Listed, Seated};
 use drive::{drive, watch};
 pub use options::{LeaseOptions, Mismatch};
+pub use seats::{ElectionSeat, seats};
 
 /// Takes part in an election on a store.
 #[derive(Debug)]

@@ -101,7 +101,17 @@ impl Registry {
     /// # Errors
     /// As of [`Registry::lookup`].
     pub fn groups(&self, prefix: &str, most: usize) -> Result<Vec<GroupSize>, LookupError> {
-        let groups = self.read(|table| table.groups(prefix, most))?;
+        self.groups_after(prefix, None, most)
+    }
+
+    /// Those of them that come behind one, which is a semaphore or not.
+    pub(crate) fn groups_after(
+        &self,
+        prefix: &str,
+        after: Option<(&str, bool)>,
+        most: usize,
+    ) -> Result<Vec<GroupSize>, LookupError> {
+        let groups = self.read(|table| table.groups(prefix, after, most))?;
         Ok(groups.into_iter().map(|(name, limit, members)| GroupSize { name, limit, members }).collect())
     }
 }

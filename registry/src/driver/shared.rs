@@ -433,7 +433,12 @@ mod tests {
             }
             // A group comes before a semaphore of its name.
             sizes.sort();
-            assert_eq!(shared.reader().groups("", 9), sizes);
+            assert_eq!(shared.reader().groups("", None, 9), sizes);
+            // From each of them on there is what comes behind it.
+            for (nth, (name, limit, _)) in sizes.iter().enumerate() {
+                let behind = shared.reader().groups("", Some((name, limit.is_some())), 9);
+                assert_eq!(behind, sizes[nth + 1..]);
+            }
             assert!(
                 shared.reader().names().is_empty() && shared.reader().select(&Select::all()).0.is_empty()
             );

@@ -91,6 +91,18 @@ impl ClusterKeys {
         RegistryName::new(std::str::from_utf8(name).ok()?).ok()
     }
 
+    /// Everything that is stored of all elections.
+    pub fn elections(&self) -> Range<Key> {
+        below(key(&[&self.prefix, "/election/"]))
+    }
+
+    /// The election that a key belongs to.
+    pub fn election_name(&self, key: &[u8]) -> Option<ElectionName> {
+        let rest = key.strip_prefix(self.prefix.as_bytes())?.strip_prefix(b"/election/")?;
+        let name = rest.split(|byte| *byte == b'/').next()?;
+        ElectionName::new(std::str::from_utf8(name).ok()?).ok()
+    }
+
     /// The keys of one election.
     pub fn election(&self, election: &ElectionName) -> ElectionKeys {
         ElectionKeys { prefix: format!("{}/election/{election}", self.prefix) }

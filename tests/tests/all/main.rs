@@ -10,6 +10,7 @@ mod configuring;
 mod doctor;
 mod documented;
 mod draining;
+mod embedded;
 mod errors;
 mod explain;
 mod full_disk;

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::orders::{Leading, Line, Names, Order, Report};
-use crate::{child::OwnedChild, measure::now_ns};
+use crate::{child::OwnedChild, measure::now_ns, output::Steps};
 
 /// How much longer the bench waits for a report than a node for what it reports.
 const REPORTING: Duration = Duration::from_secs(20);
@@ -28,6 +28,15 @@ pub(super) struct Setting {
     pub(super) registries: u32,
     /// How long a node waits for a condition: more names take longer.
     pub(super) patience: Duration,
+    /// How far it has come.
+    pub(super) steps: Steps,
+}
+
+impl Setting {
+    /// Says what is measured next.
+    pub(super) fn begin(&self, text: &str) {
+        self.steps.begin(format_args!("{text} ..."));
+    }
 }
 
 /// The nodes that run, workers first.

@@ -17,10 +17,17 @@ const FAILOVERS: u32 = 7;
 /// How often it is stopped.
 const STOPS: u32 = 10;
 
+/// Each is a step. Whoever calls says it with the first.
+pub(super) const STEPS: u64 = FAILOVERS as u64;
+pub(super) const STEPS_OF_SILENCE: u64 = STOPS as u64;
+
 /// Milliseconds from SIGKILL, of each of several kills. In between, the killed node is started again, and registers its names again.
 pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec<f64>> {
     let mut runs = Vec::new();
     for run in 0..FAILOVERS {
+        if run > 0 {
+            cluster.setting.steps.begin_another();
+        }
         let leader = cluster.leader()?;
         let mut victim = cluster.nodes.remove(leader);
         let start = now_ns();
@@ -54,6 +61,9 @@ pub(super) fn measure_silence(cluster: &mut Cluster<'_>) -> Result<Vec<f64>> {
     let (mut runs, store) = (Vec::new(), cluster.setting.store.clone());
     let scratch = format!("{}-scratch", cluster.name);
     for run in 0..STOPS {
+        if run > 0 {
+            cluster.setting.steps.begin_another();
+        }
         let leader = cluster.leader()?;
         let mut stopped = cluster.nodes.remove(leader);
         let start = pause(&mut stopped.child, &store, &scratch, now_ns)?;

@@ -6,6 +6,7 @@ mod memory;
 mod reads;
 
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 use serde::Serialize;
 
 use super::{cluster::Setting, orders::Read};
@@ -36,11 +37,26 @@ pub(crate) struct Load {
     disturbed: Option<disturbed::Disturbed>,
 }
 
+/// How many steps there are.
+pub(super) fn steps(callers: &[u32], only: &[Part]) -> u64 {
+    let of = |part: Part| match part {
+        Part::Callers => 3 * callers.len() as u64,
+        Part::Reads => 2,
+        Part::Memory => 1,
+        Part::Disturbed => 4,
+    };
+    Part::value_variants().iter().filter(|part| is_asked(only, **part)).map(|part| of(*part)).sum()
+}
+
+fn is_asked(only: &[Part], part: Part) -> bool {
+    only.is_empty() || only.contains(&part)
+}
+
 /// Measures the parts in `only`, or all if there are none. `callers` are the numbers of calls that each worker has under way at once,
 /// each for a cluster of its own.
 pub(super) fn measure(setting: &Setting, names: u32, callers: &[u32], only: &[Part]) -> Result<Load> {
     let Some(most) = callers.iter().copied().max() else { bail!("--callers is empty") };
-    let is_asked = |part| only.is_empty() || only.contains(&part);
+    let is_asked = |part| is_asked(only, part);
     let asked = if is_asked(Part::Callers) { callers } else { &[] };
     Ok(Load {
         names,

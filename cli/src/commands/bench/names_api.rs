@@ -13,7 +13,7 @@ use super::{
     for_each,
     orders::{Names, Order, Took, Usage},
     per_second,
-    phases::{median, progress, register_all, register_shares},
+    phases::{median, register_all, register_shares},
 };
 use crate::measure::rounded;
 
@@ -43,6 +43,9 @@ pub(crate) struct NamesApi {
     moves: moves::Moves,
 }
 
+/// How many steps it has.
+pub(super) const STEPS: u64 = 7 + watches::STEPS;
+
 /// Measures all of it.
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {
     let mut figures = NamesApi::default();
@@ -57,7 +60,7 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {
 
 /// Registrations without and with metadata, in turns.
 fn metadata(setting: &Setting, names: u32, figures: &mut NamesApi) -> Result<()> {
-    progress(&format!("{names} registrations, half of them with {META} bytes of metadata"));
+    setting.begin(&format!("{names} registrations, half of them with {META} bytes of metadata"));
     let mut cluster = Cluster::start(setting, names / (2 * ROUNDS))?;
     let (mut plain, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let mut count = 0;
@@ -89,7 +92,7 @@ fn metadata(setting: &Setting, names: u32, figures: &mut NamesApi) -> Result<()>
 
 /// What it costs to keep names in order, and what a page costs with it and without.
 fn order(setting: &Setting, names: u32, figures: &mut NamesApi) -> Result<()> {
-    progress(&format!("{names} names, in order on one node"));
+    setting.begin(&format!("{names} names, in order on one node"));
     let mut cluster = Cluster::start(setting, names)?;
     let plain = setting.workers as usize;
     cluster.add("ordered", None, None, true)?;

@@ -10,10 +10,7 @@ use super::{
     orders::{Contested, Done, Lookups, Names, Order, Registered, Sequential, Usage},
     per_second,
 };
-use crate::{
-    measure::{now_ns, quantile},
-    output::tell,
-};
+use crate::measure::{now_ns, quantile};
 
 /// Names that two nodes claim at once.
 const CONTESTED: u32 = 5_000;
@@ -31,23 +28,23 @@ const LOOKUPS: u32 = 40_000;
 /// From an order to the moment at which it is obeyed by all at once, in nanoseconds.
 pub(super) const LEAD: u64 = 100_000_000;
 
-pub(super) fn progress(text: &str) {
-    tell(format_args!("{text} ..."));
-}
+/// How many steps [`failovers`] has, and [`measure`].
+pub(super) const STEPS_OF_FAILOVERS: u64 = failover::STEPS + failover::STEPS_OF_SILENCE;
+pub(super) const STEPS: u64 = 2 * failover::STEPS + 5;
 
 /// What it takes until the next registration, when the leader is killed and when it falls silent.
 pub(super) fn failovers(setting: &Setting) -> Result<Failovers> {
-    progress("failover at 1000 names");
+    setting.begin("failover at 1000 names");
     let mut cluster = Cluster::start(setting, 1000)?;
     register_all(&mut cluster, 1000)?;
     let killed = failover::measure(&mut cluster, 1000)?;
-    progress("the leader falls silent");
+    setting.begin("the leader falls silent");
     let stopped = failover::measure_silence(&mut cluster)?;
     Ok(Failovers { after_sigkill_ms: killed, after_sigstop_ms: stopped })
 }
 
 pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, notes: &mut Notes) -> Result<()> {
-    progress("failover at 1000 names");
+    setting.begin("failover at 1000 names");
     let mut small = Cluster::start(setting, 1000)?;
     register_all(&mut small, 1000)?;
     notes.failovers_1k = failover::measure(&mut small, 1000)?;
@@ -56,7 +53,7 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
 
     let mut cluster = Cluster::start(setting, names)?;
     let observer = setting.workers as usize;
-    progress(&format!("{names} registrations"));
+    setting.begin(&format!("{names} registrations"));
     let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
     let took = register_all(&mut cluster, names)?;
     let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
@@ -65,23 +62,23 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
     figures.bytes_per_name = for_each(before[observer].memory_bytes, after[observer].memory_bytes, names)?;
     let mut count = names as usize;
 
-    progress(&format!("a new node that joins {count} names"));
+    setting.begin(&format!("a new node that joins {count} names"));
     figures.join_ms = ms(cluster.add("joiner", None, Some(count), false)?);
     // It is not needed any more, and leaves no names.
     cluster.nodes.pop();
 
-    progress("lookups");
+    setting.begin("lookups");
     look_up(&mut cluster, figures)?;
-    progress(&format!("{CONTESTED} names claimed by two nodes at once"));
+    setting.begin(&format!("{CONTESTED} names claimed by two nodes at once"));
     contest(&mut cluster, figures)?;
     count += CONTESTED as usize;
     cluster.await_count(count)?;
-    progress("registrations one after the other");
+    setting.begin("registrations one after the other");
     sequential(&mut cluster, figures)?;
     count += 2 * SAMPLES as usize;
     cluster.await_count(count)?;
 
-    progress(&format!("failover at {count} names"));
+    setting.begin(&format!("failover at {count} names"));
     notes.failovers_n = failover::measure(&mut cluster, count)?;
     figures.failover_ms_n = median(&notes.failovers_n)?;
     Ok(())
@@ -89,7 +86,7 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
 
 /// Only registrations, in all registries of each node.
 pub(super) fn registrations(setting: &Setting, names: u32) -> Result<Spread> {
-    progress(&format!("{names} registrations in {} registries", setting.registries));
+    setting.begin(&format!("{names} registrations in {} registries", setting.registries));
     let mut cluster = Cluster::start(setting, names)?;
     let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
     let took = register_all(&mut cluster, names)?;
@@ -110,7 +107,7 @@ pub(super) fn cpu_for_each(before: &[Usage], after: &[Usage], count: u32) -> Res
 /// Only registrations one after the other.
 pub(super) fn latency(setting: &Setting, figures: &mut Figures) -> Result<()> {
     let mut cluster = Cluster::start(setting, 1000)?;
-    progress("registrations one after the other");
+    setting.begin("registrations one after the other");
     sequential(&mut cluster, figures)
 }
 

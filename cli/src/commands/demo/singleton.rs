@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use callsign_store::clock::Clock;
 use serde::Serialize;
 
-use super::progress;
+use super::Progress;
 use crate::{
     child::OwnedChild,
     commands::witness::{Did, Line},
@@ -77,19 +77,13 @@ fn at_boot(clock: &Clock) -> u64 {
 }
 
 /// Runs it, and says what came of it.
-pub(crate) fn tell(
-    store: &str,
-    nodes: u32,
-    rounds: u32,
-    lease: Duration,
-    logs: PathBuf,
-    started: Instant,
-) -> Result<Report> {
+pub(crate) fn tell(store: &str, nodes: u32, rounds: u32, lease: Duration, logs: PathBuf) -> Result<Report> {
     let file = logs.join("witness");
     // A cluster of its own, so that it does not matter what else the store holds.
     let cluster = format!("demo-{}-{}", std::process::id(), now_ns());
     let mut demo = Demo { store, cluster, lease, logs, file, nodes: Vec::new(), clock: Clock::boot() };
-    progress(started, &format!("starting {nodes} nodes that would all run one program"));
+    let progress = Progress::of(1 + 3 * u64::from(rounds));
+    progress.begin(&format!("starting {nodes} nodes that would all run one program"));
     for number in 1..=nodes {
         demo.launch(&format!("n{number}"))?;
     }
@@ -99,7 +93,7 @@ pub(crate) fn tell(
         Report { nodes, lease_ms: as_ms(lease), poll_ms: as_ms(lease / 5 + lease / 10), ..Report::default() };
     let mut holder = demo.next(0)?;
     for round in 1..=rounds {
-        progress(started, &format!("round {round}: killing {} (SIGKILL)", holder.member));
+        progress.begin(&format!("round {round}: killing {} (SIGKILL)", holder.member));
         let at = demo.now();
         demo.node(&holder.member)?.child.crash()?;
         let next = demo.next(holder.at)?;
@@ -108,7 +102,7 @@ pub(crate) fn tell(
         demo.launch(&holder.member)?;
         holder = next;
 
-        progress(started, &format!("round {round}: stopping {} in good order (SIGTERM)", holder.member));
+        progress.begin(&format!("round {round}: stopping {} in good order (SIGTERM)", holder.member));
         let at = demo.now();
         demo.node(&holder.member)?.child.terminate()?;
         let next = demo.next(holder.at)?;
@@ -118,7 +112,7 @@ pub(crate) fn tell(
         demo.launch(&holder.member)?;
         holder = next;
 
-        progress(started, &format!("round {round}: pausing {} (SIGSTOP)", holder.member));
+        progress.begin(&format!("round {round}: pausing {} (SIGSTOP)", holder.member));
         let (store, scratch, clock) = (demo.store, format!("callsign-{}", demo.cluster), demo.clock.clone());
         let at = pause(&mut demo.node(&holder.member)?.child, store, &scratch, || at_boot(&clock))?;
         let next = demo.next(holder.at)?;
@@ -127,6 +121,7 @@ pub(crate) fn tell(
         go_on(&mut demo.node(&holder.member)?.child)?;
         holder = next;
     }
+    progress.finish();
     let lines = demo.lines()?;
     report.starts = lines.iter().filter(|line| matches!(line.did, Did::Start | Did::Overlap)).count();
     report.overlaps = overlaps(&lines);

@@ -8,29 +8,32 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    Report,
+    Progress, Report,
     cluster::{Cluster, Node, Row},
-    progress,
 };
 use crate::measure::as_ms;
 
 /// How long the nodes may take to leave.
 const LEAVE: Duration = Duration::from_secs(20);
 
-pub(super) fn tell(cluster: &mut Cluster, report: &mut Report, started: Instant) -> Result<()> {
-    progress(started, &format!("starting {} nodes", report.nodes));
+/// How many steps it has.
+const STEPS: u64 = 7;
+
+pub(super) fn tell(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
+    let progress = Progress::of(STEPS);
+    progress.begin(&format!("starting {} nodes", report.nodes));
     for number in 1..=report.nodes {
         cluster.start(&format!("n{number}"))?;
     }
     cluster.on_all(|_, node| node.ready())?;
 
-    progress(started, &format!("registering {} names, some on every node", report.names));
+    progress.begin(&format!("registering {} names, some on every node", report.names));
     let shares = shares(report.names, report.nodes);
     cluster.on_all(|index, node| node.register_many(&format!("{}/", node.name), 0, shares[index]))?;
     let mut expected = u64::from(report.names);
     cluster.on_all(|_, node| node.await_count(expected))?;
 
-    progress(started, "looking every name up on every node");
+    progress.begin("looking every name up on every node");
     let rows = agreed_rows(cluster, report)?;
     let as_registered = rows.iter().all(|row| row.name.split('/').next() == Some(&row.node));
     report.check("every_name_is_held_by_the_node_that_registered_it", as_registered);
@@ -40,7 +43,7 @@ pub(super) fn tell(cluster: &mut Cluster, report: &mut Report, started: Instant)
     let (leader, epoch) = agreed_leader(cluster)?;
     report.leader_before = Some(leader.clone());
     report.epoch_before = Some(epoch);
-    progress(started, &format!("killing the leader, {leader}"));
+    progress.begin(&format!("killing the leader, {leader}"));
     kill(cluster, report, &leader)?;
     expected += 1; // what was registered meanwhile
 
@@ -50,7 +53,7 @@ pub(super) fn tell(cluster: &mut Cluster, report: &mut Report, started: Instant)
     report.leader_after = Some(next);
     report.epoch_after = Some(epoch);
 
-    progress(started, "registering the dead node's names elsewhere");
+    progress.begin("registering the dead node's names elsewhere");
     let lost = u32::try_from(rows.iter().filter(|row| row.node == leader).count())?;
     cluster.nodes[0].register_many(&format!("{leader}/"), 0, lost)?;
     cluster.on_all(|_, node| node.await_count(expected))?;
@@ -58,7 +61,7 @@ pub(super) fn tell(cluster: &mut Cluster, report: &mut Report, started: Instant)
     compare(report, &rows, &now, &leader, &cluster.nodes[0].name);
 
     let joiner = format!("n{}", report.nodes + 1);
-    progress(started, &format!("{joiner} joins"));
+    progress.begin(&format!("{joiner} joins"));
     let from = Instant::now();
     cluster.start(&joiner)?;
     let node = cluster.node(&joiner)?;
@@ -75,8 +78,10 @@ pub(super) fn tell(cluster: &mut Cluster, report: &mut Report, started: Instant)
     let rows = agreed_rows(cluster, report)?;
     call_across(cluster, report, &rows)?;
 
-    progress(started, "all nodes leave");
-    leave(cluster, report)
+    progress.begin("all nodes leave");
+    leave(cluster, report)?;
+    progress.finish();
+    Ok(())
 }
 
 /// How many names each node registers.

@@ -68,6 +68,14 @@ pub struct Seated {
     pub lease: Duration,
 }
 
+impl Seated {
+    /// `None`: nobody has the seat.
+    pub(super) fn of(seat: &Seat) -> Option<Self> {
+        let (term, holder) = (seat.term()?, seat.holder.as_ref()?);
+        Some(Self { term, fence: seat.fence(), lease: holder.lease })
+    }
+}
+
 /// An election from outside. Clones are the same observer.
 ///
 /// Whether a lease is over or a candidate silent is seen by comparing what was read, now and before. So a handle that has just
@@ -210,11 +218,7 @@ impl Election {
     pub async fn leader_raw(&self) -> Result<Option<Seated>, ElectionError> {
         let state = self.look(false).await?.0.state;
         state.control.as_ref().ok_or(ElectionError::NotInitialized)?;
-        Ok(state.seat.and_then(|seat| {
-            let term = seat.term()?;
-            let lease = seat.holder.as_ref()?.lease;
-            Some(Seated { term, fence: seat.fence(), lease })
-        }))
+        Ok(state.seat.as_ref().and_then(Seated::of))
     }
 
     /// Whether this incarnation leads, as [`leader`](Self::leader) says. Nothing to write upon: a sink has to compare the

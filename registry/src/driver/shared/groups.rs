@@ -106,14 +106,27 @@ impl TableReader {
         })
     }
 
-    /// The groups whose names begin so, sorted by name, at most so many: whether each is a semaphore, of which limit, and how many members
-    /// it has. Cost: the number of all groups, and of the members of those that are returned.
-    pub(crate) fn groups(&self, prefix: &str, most: usize) -> Vec<(Name, Option<u32>, usize)> {
-        let mut keys: Vec<Name> = self.0.groups.0.iter().map(|group| group.key().clone()).collect();
+    /// The groups whose names begin so, sorted by name, at most so many, behind one that is a semaphore or not: whether each is a semaphore,
+    /// of which limit, and how many members it has. Cost: the number of all groups, and of the members of those that are returned.
+    pub(crate) fn groups(
+        &self,
+        prefix: &str,
+        after: Option<(&str, bool)>,
+        most: usize,
+    ) -> Vec<(Name, Option<u32>, usize)> {
         // The second letter says of which kind it is.
-        let name = |key: &Name| key.get(2..).unwrap_or_default().to_owned();
-        keys.retain(|key| name(key).starts_with(prefix));
-        keys.sort_by_cached_key(|key| (name(key), key.clone()));
+        fn name(key: &str) -> &str {
+            key.get(2..).unwrap_or_default()
+        }
+        let order = |key: &str| (name(key).to_owned(), key.as_bytes().get(1) == Some(&b's'));
+        let is_behind = |key: &Name| {
+            after.is_none_or(|(after, is_semaphore)| order(key) > (after.to_owned(), is_semaphore))
+        };
+        let is_wanted = |key: &Name| name(key).starts_with(prefix) && is_behind(key);
+        let all = self.0.groups.0.iter();
+        let mut keys: Vec<Name> =
+            all.filter(|group| is_wanted(group.key())).map(|group| group.key().clone()).collect();
+        keys.sort_by_cached_key(|key| order(key));
         let size = |key: Name| {
             let (limit, members) = self.seen(&key, |seen| {
                 let limit = seen.next().map(|(_, seat)| Membership::of(&seat.name).and_then(|of| of.limit));

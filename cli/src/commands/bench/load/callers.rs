@@ -8,7 +8,7 @@ use super::{
         cluster::{Cluster, Setting},
         orders::{Order, Usage},
         per_second,
-        phases::{cpu_for_each, each_of_shares, progress, spawn_shares},
+        phases::{cpu_for_each, each_of_shares, spawn_shares},
     },
     row,
 };
@@ -42,15 +42,15 @@ pub(crate) struct Asked {
 pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Asked> {
     let names = names.min(callers.saturating_mul(setting.workers).saturating_mul(NAMES_OF_A_CALLER));
     let mut cluster = Cluster::start(setting, names)?;
-    progress(&format!("{names} actors"));
+    setting.begin(&format!("{names} actors"));
     spawn_shares(&mut cluster)?;
-    progress(&format!("{names} registrations, {callers} under way on each worker"));
+    setting.begin(&format!("{names} registrations, {callers} under way on each worker"));
     let usage = |cluster: &mut Cluster<'_>| cluster.on_all::<Usage>(|_| Order::Usage);
     let before = usage(&mut cluster)?;
     let register = |names, start_ns| Order::RegisterEach { names, in_flight: callers, start_ns };
     let (registering, mut took) = each_of_shares(&mut cluster, names as usize, register)?;
     let registered = usage(&mut cluster)?;
-    progress(&format!("{names} unregistrations"));
+    setting.begin(&format!("{names} unregistrations"));
     let unregister = |names, start_ns| Order::UnregisterEach { names, in_flight: callers, start_ns };
     let (unregistering, _) = each_of_shares(&mut cluster, 0, unregister)?;
     let unregistered = usage(&mut cluster)?;

@@ -10,7 +10,7 @@ use super::{
         cluster::{Cluster, Setting},
         ms,
         orders::{Names, Order, Probed},
-        phases::{each_of_shares, progress, spawn_shares},
+        phases::{each_of_shares, spawn_shares},
     },
     row,
 };
@@ -55,10 +55,10 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
     shares[leader] = share("staying", names - half);
     cluster.share_out(shares);
     spawn_shares(&mut cluster)?;
-    progress(&format!("{names} names, half of them on the leader"));
+    setting.begin(&format!("{names} names, half of them on the leader"));
     each_of_shares(&mut cluster, count, register)?;
 
-    progress(&format!("a new node that joins {count} names, and registrations meanwhile"));
+    setting.begin(&format!("a new node that joins {count} names, and registrations meanwhile"));
     cluster.nodes[caller].order::<()>(Order::Probe { prefix: "at-join/".into() })?;
     std::thread::sleep(AROUND);
     let join_ns = cluster.add("joiner", None, Some(count), false)?;
@@ -67,7 +67,7 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
     cluster.nodes.pop();
     cluster.await_count(count)?;
 
-    progress(&format!("{half} actors that end"));
+    setting.begin(&format!("{half} actors that end"));
     let begin: u64 = cluster.nodes[victim].order(Order::EndActors)?;
     count -= half as usize;
     let ends_ns = cluster.await_count(count)?.saturating_sub(begin);
@@ -78,7 +78,7 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
     spawn_shares(&mut cluster)?;
     count += half as usize;
     each_of_shares(&mut cluster, count, register)?;
-    progress(&format!("a node with {half} names that dies, and registrations meanwhile"));
+    setting.begin(&format!("a node with {half} names that dies, and registrations meanwhile"));
     cluster.nodes[caller].order::<()>(Order::Probe { prefix: "at-death/".into() })?;
     std::thread::sleep(AROUND);
     let killed_ns = now_ns();

@@ -8,7 +8,7 @@ use super::{
         cluster::{Cluster, Setting},
         for_each,
         orders::{Names, Order, Usage},
-        phases::{each_of_shares, progress, spawn_shares},
+        phases::{each_of_shares, spawn_shares},
     },
     row,
 };
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 }
 
 pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<Memory> {
-    progress(&format!("memory of {names} names that one node holds"));
+    setting.begin(&format!("memory of {names} names that one node holds"));
     let mut cluster = Cluster::start(setting, 0)?;
     let leader = cluster.leader()?;
     let holder = usize::from(leader == 0);

@@ -6,7 +6,7 @@ use super::{
     super::{
         cluster::{Cluster, Setting},
         orders::{Order, Read},
-        phases::{each_of_shares, progress, spawn_shares},
+        phases::{each_of_shares, spawn_shares},
     },
     row,
 };
@@ -17,11 +17,11 @@ const NAMES: u32 = 100_000;
 pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<Vec<Read>> {
     let names = names.min(NAMES) * setting.workers;
     let mut cluster = Cluster::start(setting, names)?;
-    progress(&format!("{names} names that are looked up"));
+    setting.begin(&format!("{names} names that are looked up"));
     spawn_shares(&mut cluster)?;
     let register = |names, start_ns| Order::RegisterEach { names, in_flight, start_ns };
     each_of_shares(&mut cluster, names as usize, register)?;
-    progress("lookups by one thread and by two");
+    setting.begin("lookups by one thread and by two");
     let share = |index: usize| cluster.nodes[index].share.clone().context("a worker has no names");
     let (local, remote) = (share(0)?, share(1)?);
     cluster.nodes[0].order(Order::Read { local, remote })

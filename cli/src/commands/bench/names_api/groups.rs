@@ -10,7 +10,7 @@ use super::{
         cluster::{Cluster, Setting},
         orders::{Done, Heards, Names, Order},
         per_second,
-        phases::{LEAD, each_of_shares, median, progress, register_shares, spawn_shares},
+        phases::{LEAD, each_of_shares, median, register_shares, spawn_shares},
     },
     row,
 };
@@ -38,7 +38,7 @@ pub(crate) struct Groups {
 
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
     let members = names / NAMES_OF_A_MEMBER;
-    progress(&format!("a group of {members} members"));
+    setting.begin(&format!("a group of {members} members"));
     let mut cluster = Cluster::start(setting, members)?;
     let nodes = u32::try_from(cluster.nodes.len())?;
     let in_flight = setting.in_flight;
@@ -53,7 +53,7 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
     let end = joined.iter().map(|done| done.done_ns).chain(known).max().context("there are no nodes")?;
     let joins_per_s = per_second(members, end.saturating_sub(start_ns))?;
 
-    progress(&format!("broadcasts to {members} members"));
+    setting.begin(&format!("broadcasts to {members} members"));
     let _: Vec<()> = cluster.on_all(|_| Order::JoinGroupApart)?;
     let _: Vec<u64> = cluster.on_all(|_| Order::AwaitMembers { count: (members + nodes) as usize })?;
     let (mut to_mailboxes, mut to_all) = (Vec::new(), Vec::new());

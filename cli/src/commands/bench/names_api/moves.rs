@@ -12,7 +12,6 @@ use super::{
     super::{
         cluster::{Cluster, Setting},
         orders::{Looked, Names, Order, Took},
-        phases::progress,
     },
     row,
 };
@@ -38,7 +37,7 @@ pub(crate) struct Moves {
 
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<Moves> {
     let moved = names / NAMES_OF_A_MOVE;
-    progress(&format!("{moved} names that move when their node drains"));
+    setting.begin(&format!("{moved} names that move when their node drains"));
     let mut cluster = Cluster::start(setting, moved)?;
     let leader = cluster.leader()?;
     let drained = usize::from(leader == 0);

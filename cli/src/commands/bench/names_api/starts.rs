@@ -7,7 +7,6 @@ use super::{
     super::{
         cluster::{Cluster, Setting},
         orders::{Names, Order},
-        phases::progress,
     },
     row,
 };
@@ -31,7 +30,7 @@ pub(crate) struct Starts {
 
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<Starts> {
     let together = names / NAMES_OF_A_START;
-    progress("actors that are started one after the other");
+    setting.begin("actors that are started one after the other");
     let mut cluster = Cluster::start(setting, SAMPLES)?;
     let leader = cluster.leader()?;
     let follower = usize::from(leader == 0);
@@ -42,7 +41,7 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Starts> {
 
     let nodes = u32::try_from(cluster.nodes.len())?;
     let callers = nodes * CALLERS;
-    progress(&format!("{together} names that {callers} callers on {nodes} nodes start at once"));
+    setting.begin(&format!("{together} names that {callers} callers on {nodes} nodes start at once"));
     let order = Order::StartTogether {
         names: Names { prefix: "together/".into(), from: 0, to: together },
         callers: CALLERS,

@@ -9,7 +9,7 @@ use super::{
         for_each,
         orders::{Names, Order, Usage},
         per_second,
-        phases::{median, progress, register_all},
+        phases::{median, register_all},
     },
     row,
 };
@@ -17,6 +17,8 @@ use crate::measure::rounded;
 
 /// Rounds, each with all numbers of readers.
 const ROUNDS: usize = 4;
+/// How many steps it has.
+pub(super) const STEPS: u64 = ROUNDS as u64 + 1;
 /// Numbers of readers on the observer.
 const READERS: [u32; 3] = [0, 1, 10];
 /// Names that are watched one by one.
@@ -35,7 +37,7 @@ pub(crate) struct Watches {
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<Watches> {
     let [mut with_1, mut with_10, mut cpus] = [const { Vec::new() }; 3];
     for round in 0..ROUNDS {
-        progress(&format!("{names} registrations without watches, with 1 and with 10"));
+        setting.begin(&format!("{names} registrations without watches, with 1 and with 10"));
         let mut rates = [0.0; READERS.len()];
         let mut cpu = [0; READERS.len()];
         // Each kind comes first as often as the others. A node that was watched remembers for a while: each has a cluster of its own.
@@ -70,7 +72,7 @@ fn one(setting: &Setting, names: u32, readers: u32) -> Result<(f64, u64)> {
 
 /// One name after the other is registered on one node and watched on another.
 fn behind(setting: &Setting) -> Result<f64> {
-    progress("names that are watched one by one");
+    setting.begin("names that are watched one by one");
     let mut cluster = Cluster::start(setting, SAMPLES)?;
     let prefix = "watched/".to_owned();
     let watched = setting.workers as usize;

@@ -3,25 +3,43 @@
 
 const LOOK_EVERY = 1000; // ms
 const NAMES_EVERY = 2000; // ms, and only if something has changed: a page costs the node a look at all names
-const PAGE = 50; // names of a page
+const SINGLETONS_EVERY = 5000; // ms: they are read from the store
+const PAGE = 50; // rows of a table
 const KEPT = 200; // events, and points of a curve
 const at = (id) => document.getElementById(id);
-const seen = { registry: null, next: 0, leaders: [], points: [], last: null, page: { after: null, next: null }, watch: null, passed: null, shown: { at: 0, position: null }, fresh: [] };
+// The page may be below any path: what it asks for is beside this script.
+const base = document.currentScript.src.replace(/[^/]*$/, "");
+// The session of the browser is shared with all that is below the same host.
+const TOKEN = `callsign token of ${base}`;
+const anew = () => ({ next: 0, leaders: [], points: [], last: null, watch: null, passed: null, ballots: new Map() });
+const seen = { registry: null, fresh: [], absent: new Set(), ...anew() };
 
 class Refused extends Error {
-  constructor(status, message) { super(message); this.status = status; }
+  constructor(status, code, message) { super(message); Object.assign(this, { status, code }); }
 }
 
 async function get(path, query = {}, signal = undefined) {
   const params = new URLSearchParams();
   if (seen.registry) params.set("registry", seen.registry);
   for (const [key, value] of Object.entries(query)) if (value !== null && value !== "") params.set(key, value);
-  const token = sessionStorage.getItem("token");
+  const token = sessionStorage.getItem(TOKEN);
   const headers = token ? { authorization: `Bearer ${token}` } : {};
-  const answer = await fetch(`${path}?${params}`, { headers, signal, cache: "no-store" });
+  const answer = await fetch(`${base}${path}?${params}`, { headers, signal, cache: "no-store" });
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
-  throw new Refused(answer.status, body.message ?? `The node answered ${answer.status}.`);
+  throw new Refused(answer.status, body.error, body.message ?? `The node answered ${answer.status}.`);
+}
+
+// What a node may lack: the program that embeds the page chose so.
+async function getIfThere(path, query) {
+  if (seen.absent.has(path)) return null;
+  try {
+    return await get(path, query);
+  } catch (refused) {
+    if (!(refused instanceof Refused) || refused.code !== "no_such_route") throw refused;
+    seen.absent.add(path);
+    return null;
+  }
 }
 
 function make(tag, text, kind) {
@@ -67,10 +85,10 @@ function showStatus(status) {
   const own = status.failed ? "it has failed" : status.draining ? "it is about to leave" : status.ready ? "it is ready" : "it is not ready";
   at("where").textContent = `Node ${status.node}: ${own}. In the registry ${status.registry} ${leads}.`;
   document.title = `${status.node} – Callsign`;
-  at("count").textContent = `${status.names?.toLocaleString() ?? "unknown how many"} in this node's replica, at position ${status.position}`;
+  at("count").textContent = `${status.names?.toLocaleString() ?? "unknown how many"} in this node's replica with the members of groups, at position ${status.position}`;
   options(at("on"), [["", "any"], ...status.members.map(({ node }) => [node, node])], at("on").value);
   at("members").replaceChildren(...status.members.map((member) => row([
-    member.node + (member.node === status.node ? " (this node)" : ""),
+    named(member, member.node === status.node),
     member.leads ? "leads" : member.draining ? "leaves" : member.may_lead ? "follows" : "never leads",
     member.session_open ? "open" : bad("closed"),
     member.synced ? "synced" : bad("behind"),
@@ -78,6 +96,17 @@ function showStatus(status) {
     member.address,
   ])));
   drawGraph(status);
+}
+
+// A member's name, which leads to its own page, if it says where that is.
+function named({ node, admin }, isThis) {
+  if (isThis || !/^https?:/.test(admin ?? "")) return node + (isThis ? " (this node)" : "");
+  const cell = make("td");
+  const link = make("a", node);
+  link.href = admin;
+  link.rel = "noreferrer";
+  cell.append(link);
+  return cell;
 }
 
 function drawGraph({ node, members }) {
@@ -180,28 +209,65 @@ function showRates(text, names) {
   }));
 }
 
-async function showNames(position) {
-  seen.shown = { at: performance.now(), position };
-  const query = { prefix: at("prefix").value, node: at("on").value, meta: at("meta").value, after: seen.page.after, limit: PAGE };
-  try {
-    const { entries, next } = await (await get("entries", query)).json();
-    seen.page.next = next;
-    at("refused").textContent = "";
-    at("names").replaceChildren(...entries.map((entry) =>
-      row([entry.name, entry.node, entry.token, entry.revision, entry.meta === null ? "" : JSON.stringify(entry.meta)])));
-  } catch (refused) {
-    if (!(refused instanceof Refused)) throw refused;
-    at("refused").textContent = refused.message;
-    at("names").replaceChildren();
-    seen.page.next = null;
-  }
-  at("first").disabled = seen.page.after === null;
-  at("next").disabled = seen.page.next === null;
+// A table that is shown page by page. `every`: it is asked for so often at most, and `rows` makes the rows of what came.
+function pages(id, path, every, filter, rows) {
+  const table = { id, path, every, filter, rows, after: null, next: null, shownAt: 0, position: null };
+  at(`${id}-first`).addEventListener("click", () => turn(table, null));
+  at(`${id}-next`).addEventListener("click", () => turn(table, table.next));
+  return table;
 }
 
-function turn(after) {
-  seen.page.after = after;
-  seen.shown = { at: 0, position: null };
+const names = pages("names", "entries", NAMES_EVERY, () => ({ prefix: at("prefix").value, node: at("on").value, meta: at("meta").value }), ({ entries }) =>
+  entries.map((entry) => row([entry.name, entry.node, entry.token, entry.revision, entry.meta === null ? "" : JSON.stringify(entry.meta)])));
+const groups = pages("groups", "groups", NAMES_EVERY, () => ({ prefix: at("groups-prefix").value }), (body) =>
+  body.groups.map(({ name, limit, members }) => row([name, limit === null ? "group" : limit === 1 ? "lock" : `semaphore of ${limit}`, members])));
+const singletons = pages("singletons", "singletons", SINGLETONS_EVERY, () => ({}), (body) => body.singletons.map(singletonRow));
+
+// A lease is good while its ballot moves. Whoever has just begun to look does not know yet.
+function singletonRow({ name, leader, epoch, ballot, lease_ms, child }) {
+  const actor = child ? `on ${child.node}` : "";
+  if (leader === null) return row([name, bad("nobody"), "", "", actor]);
+  const now = performance.now();
+  const known = seen.ballots.get(name);
+  if (known?.ballot !== ballot) seen.ballots.set(name, { ballot, at: now });
+  const isSilent = known?.ballot === ballot && now - known.at > lease_ms;
+  return row([name, leader, epoch, isSilent ? bad(`not refreshed for ${lease_ms / 1000} s and more`) : `${lease_ms / 1000} s`, actor]);
+}
+
+async function showTable(table, position) {
+  const isDue = table.shownAt === 0 || performance.now() >= table.shownAt + table.every;
+  if (!isDue || (table.position === position && position !== null)) return;
+  Object.assign(table, { shownAt: performance.now(), position });
+  const refused = at(`${table.id}-refused`);
+  try {
+    const answer = await getIfThere(table.path, { ...table.filter(), after: table.after, limit: PAGE });
+    if (answer === null) return;
+    const body = await answer.json();
+    table.next = body.next;
+    refused.textContent = "";
+    at(table.id).replaceChildren(...table.rows(body));
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status === 401) throw error;
+    refused.textContent = error.message;
+    at(table.id).replaceChildren();
+    table.next = null;
+  }
+  at(`${table.id}-first`).disabled = table.after === null;
+  at(`${table.id}-next`).disabled = table.next === null;
+}
+
+// They are read from the store, which changes without the names. Nobody waits for it.
+async function showSingletons() {
+  if (singletons.isAsked) return;
+  singletons.isAsked = true;
+  // Whatever is wrong with the node, the next look says.
+  await showTable(singletons, null).catch(() => {});
+  singletons.isAsked = false;
+  at("elected").hidden = seen.absent.has("singletons");
+}
+
+function turn(table, after) {
+  Object.assign(table, { after, shownAt: 0, position: null });
   return look();
 }
 
@@ -255,14 +321,16 @@ async function lookOnce() {
     at("shown").hidden = false;
     showStatus(status);
     showHistory(await (await get("history", { after: seen.next })).json());
-    showRates(await (await get("metrics")).text(), status.names ?? 0);
-    const isDue = seen.shown.at === 0 || performance.now() >= seen.shown.at + NAMES_EVERY;
-    if (isDue && seen.shown.position !== status.position) await showNames(status.position);
+    const metrics = await getIfThere("metrics");
+    at("rates").hidden = metrics === null;
+    if (metrics) showRates(await metrics.text(), status.names ?? 0);
+    showSingletons();
+    for (const table of [names, groups]) await showTable(table, status.position);
     if (!seen.watch) follow(seen.passed ?? status.position);
   } catch (error) {
     if (error instanceof Refused && error.status === 401) {
-      if (sessionStorage.getItem("token")) at("wrong").textContent = "That is not its token.";
-      sessionStorage.removeItem("token");
+      if (sessionStorage.getItem(TOKEN)) at("wrong").textContent = "That is not its token.";
+      sessionStorage.removeItem(TOKEN);
       at("lock").hidden = false;
       at("shown").hidden = true;
     } else {
@@ -278,17 +346,19 @@ async function keepLooking() {
 
 at("lock").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("token", at("token").value);
+  sessionStorage.setItem(TOKEN, at("token").value);
   at("token").value = "";
   at("wrong").textContent = "";
   look();
 });
 at("search").addEventListener("submit", (event) => {
   event.preventDefault();
-  turn(null);
+  turn(names, null);
 });
-at("first").addEventListener("click", () => turn(null));
-at("next").addEventListener("click", () => turn(seen.page.next));
+at("search-groups").addEventListener("submit", (event) => {
+  event.preventDefault();
+  turn(groups, null);
+});
 at("registry").addEventListener("change", () => {
   looking = looking.then(begin);
   look();
@@ -297,7 +367,8 @@ at("registry").addEventListener("change", () => {
 // Begins anew, in the registry that is chosen.
 function begin() {
   seen.watch?.abort();
-  Object.assign(seen, { registry: at("registry").value, next: 0, leaders: [], points: [], last: null, watch: null, passed: null, page: { after: null, next: null }, shown: { at: 0, position: null } });
+  Object.assign(seen, { registry: at("registry").value, ...anew() });
+  for (const table of [names, groups, singletons]) Object.assign(table, { after: null, next: null, shownAt: 0, position: null });
   at("leaders").replaceChildren();
   at("events").replaceChildren();
 }

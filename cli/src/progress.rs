@@ -1,5 +1,8 @@
 //! How far something has come that takes a while: a bar with the time that is left on a terminal, and a line now and then elsewhere.
+//!
+//! The simulator and chaos have this file, too.
 #![allow(clippy::disallowed_methods)] // the wall clock, for people
+#![allow(dead_code)] // each of them uses a part
 
 use std::{
     io::Write,
@@ -12,8 +15,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// How often a line is written where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What the bar shows. It is tried by a test.
+/// How often the bar says anew how much time is left.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What the bar shows: of what is many in a second, and of what takes seconds. Tests try them.
 const BAR: &str = "{prefix} {wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
+const BAR_OF_STEPS: &str = "{prefix} {wide_bar} {pos}/{len} {msg}, {elapsed} so far, {eta} left";
 
 /// See the [module](self). It writes to standard error, and the bar is gone when it is dropped.
 #[derive(Debug)]
@@ -29,20 +36,41 @@ pub struct Progress {
 impl Progress {
     /// Nothing of this is done yet. `unit` is what is counted, in the plural.
     pub fn new(what: &str, unit: &'static str, total: u64) -> Self {
-        Self::to(ProgressDrawTarget::stderr(), what, unit, total)
+        Self::to(ProgressDrawTarget::stderr(), BAR, what, unit, total).ticking()
     }
 
-    fn to(target: ProgressDrawTarget, what: &str, unit: &'static str, total: u64) -> Self {
-        let style = ProgressStyle::with_template(BAR).expect("a constant that a test has tried");
+    /// The same of steps that take seconds.
+    pub fn of_steps(what: &str, total: u64) -> Self {
+        Self::of_steps_to(ProgressDrawTarget::stderr(), what, total).ticking()
+    }
+
+    pub(crate) fn of_steps_to(target: ProgressDrawTarget, what: &str, total: u64) -> Self {
+        Self::to(target, BAR_OF_STEPS, what, "steps", total)
+    }
+
+    fn ticking(self) -> Self {
+        if !self.bar.is_hidden() {
+            self.bar.enable_steady_tick(TICK);
+        }
+        self
+    }
+
+    fn to(target: ProgressDrawTarget, bar: &str, what: &str, unit: &'static str, total: u64) -> Self {
+        let style = ProgressStyle::with_template(bar).expect("a constant that a test has tried");
         let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
         bar.set_prefix(what.to_owned());
         bar.set_message(unit);
         Self { bar, what: what.to_owned(), unit, begin: Instant::now(), told: AtomicU64::new(0) }
     }
 
+    /// So much is done, and whoever calls says lines of its own elsewhere.
+    pub fn show(&self, done: u64) {
+        self.bar.set_position(done);
+    }
+
     /// So much is done.
     pub fn at(&self, done: u64) {
-        self.bar.set_position(done);
+        self.show(done);
         if self.bar.is_hidden()
             && let Some(line) = self.line(done, self.begin.elapsed())
         {
@@ -85,7 +113,7 @@ mod tests {
     fn a_terminal_shows_a_bar_that_is_gone_in_the_end() {
         let terminal = InMemoryTerm::new(10, 80);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        let progress = Progress::to(target, "standard", "seeds", 200);
+        let progress = Progress::to(target, BAR, "standard", "seeds", 200);
         progress.at(50);
         progress.bar.tick();
         let shown = terminal.contents();
@@ -98,7 +126,7 @@ mod tests {
 
     #[test]
     fn elsewhere_there_is_a_line_every_five_seconds() {
-        let progress = Progress::to(ProgressDrawTarget::hidden(), "standard", "seeds", 200);
+        let progress = Progress::to(ProgressDrawTarget::hidden(), BAR, "standard", "seeds", 200);
         let line = |done, seconds| progress.line(done, Duration::from_secs(seconds));
         assert_eq!(line(10, 4), None);
         assert_eq!(line(20, 5).as_deref(), Some("standard: 20 seeds, 4/s"));

@@ -12,13 +12,17 @@ use axum::{
         sse::{Event, KeepAlive, Sse},
     },
 };
-use callsign::{Position, Watch, WatchEvent};
 use futures::{Stream, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Admin, Query, filter, with_name};
-use crate::reply::{Refusal, holder};
+use super::{
+    HttpRefusal, Query,
+    names::filter,
+    routes::Shared,
+    shown::{holder, with_name},
+};
+use crate::{Position, Watch, WatchEvent};
 
 /// How often something is sent if nothing is to be said: whoever asks, and whatever is between, sees that the connection lives.
 const ALIVE: Duration = Duration::from_secs(10);
@@ -35,26 +39,26 @@ pub(super) struct WatchQuery {
 }
 
 pub(super) async fn watch(
-    State(admin): State<Admin>,
+    State(admin): State<Shared>,
     headers: HeaderMap,
     Query(query): Query<WatchQuery>,
-) -> Result<Response, Refusal> {
-    let registry = admin.hosted.registry(query.registry.as_deref())?;
+) -> Result<Response, HttpRefusal> {
+    let registry = admin.registries.get(query.registry.as_deref())?;
     let select = filter(&query.prefix, query.node.as_deref(), query.meta.as_deref())?;
     let from = last_id(&headers)?.or(query.from);
     let watch = match from {
         None => registry.watch(select),
         Some(position) => registry.watch_from(select, position),
     };
-    let watch = watch.map_err(|error| Refusal::unavailable("left", error.to_string()))?;
+    let watch = watch.map_err(|error| HttpRefusal::unavailable("left", error.to_string()))?;
     Ok(Sse::new(events(watch, from)).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
 }
 
 /// Where whoever comes back has been: what it was sent last.
-fn last_id(headers: &HeaderMap) -> Result<Option<Position>, Refusal> {
+fn last_id(headers: &HeaderMap) -> Result<Option<Position>, HttpRefusal> {
     let Some(id) = headers.get("last-event-id") else { return Ok(None) };
     let position = id.to_str().ok().and_then(|id| id.parse().ok()).map(Position);
-    let bad = || Refusal::usage("bad_position", "Last-Event-ID is not a position");
+    let bad = || HttpRefusal::usage("bad_position", "Last-Event-ID is not a position");
     position.ok_or_else(bad).map(Some)
 }
 
@@ -91,8 +95,6 @@ fn described(event: &WatchEvent) -> (&'static str, Value) {
         WatchEvent::Reset => ("reset", json!({})),
         WatchEvent::Lapsed => ("lapsed", json!({})),
         WatchEvent::Resumed => ("resumed", json!({})),
-        // What a later version may say is no news for this one.
-        _ => ("other", json!({})),
     }
 }
 
@@ -100,12 +102,10 @@ fn described(event: &WatchEvent) -> (&'static str, Value) {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use callsign::{Config, MemoryNetwork, Network, Registry, Select};
-    use callsign_store::{Clock, memory::MemoryStore};
     use futures::StreamExt;
 
     use super::*;
-    use crate::echo;
+    use crate::{Clock, Config, MemoryNetwork, MemoryStore, Network, Registry, Select, driver::seat::seat};
 
     const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -122,12 +122,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_event_says_up_to_where_everything_was_given() {
-        let config = Config::new("a", Arc::new(MemoryStore::new()) as callsign::SharedStore);
+        let config = Config::new("a", Arc::new(MemoryStore::new()) as crate::SharedStore);
         let config = config.network(Network::Memory(MemoryNetwork::new())).clock(Clock::runtime());
         let registry = Registry::join(config.listen(([127, 0, 0, 1], 7001).into())).await.unwrap();
         registry.ready(DEADLINE).await.unwrap();
         let watch = registry.watch(Select::all()).unwrap();
-        let actor = echo::spawn("a").await.unwrap();
+        let actor = seat().await.unwrap();
         let held = registry.register("x", &actor).await.unwrap();
         let text = sent(watch, "\"registered\"").await;
         let token = held.token().0;

@@ -1,29 +1,17 @@
 //! Why a name is as it is, as the node knows.
-//!
-//! `GET /explain?name=` answers, whoever holds the name, and also if nobody does:
-//!
-//! | field | what it says |
-//! |---|---|
-//! | `said` | how the name is, and why, as a sentence |
-//! | `state` | `held`, `starting`, `free`, or `unknown`: the replica of this node is not complete |
-//! | `holder` | an entry, or null |
-//! | `ago_ms`, `changed_ago_ms` | how long ago this node applied its registration and its last change; null: it does not know |
-//! | `why_free` | null, or `{why, position, ago_ms, reason, was}`, where `why` is the reason of a change; or `reset`: the registry began with no names at `position`, and nobody has held it since; or `not_remembered`: this node remembers changes behind `position` only |
-//! | `session` | null, or that of the holder: `{node, number, open, trusted, last_beat_ms, lease_ms, said}`; what this node does not know is null |
-//! | `changes` | the last ones that this node remembers, oldest first: `[{position, why, reason, was, now, ago_ms}]` |
-//! | `remembers_from` | the position behind which this node remembers; null: nothing |
-//! | `node`, `position`, `trusted`, `synced` | who says so, up to where it has applied the log, and whether it may count on that |
-//! | `leader`, `epoch`, `members` | as in `GET /status` |
 
 use std::time::Duration;
 
 use axum::{Json, extract::State};
-use callsign::{Change, Entry, Explanation, HolderSession, NameState, PastChange, Why, WhyFree};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Admin, Answer, Query, with_name};
-use crate::reply::whole_millis;
+use super::{
+    Answer, Query,
+    routes::Shared,
+    shown::{whole_millis, with_name},
+};
+use crate::{Change, Entry, Explanation, HolderSession, NameState, PastChange, Why, WhyFree};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,8 +20,8 @@ pub(super) struct ExplainQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn explain(State(admin): State<Admin>, Query(query): Query<ExplainQuery>) -> Answer {
-    let registry = admin.hosted.registry(query.registry.as_deref())?;
+pub(super) async fn explain(State(admin): State<Shared>, Query(query): Query<ExplainQuery>) -> Answer {
+    let registry = admin.registries.get(query.registry.as_deref())?;
     Ok(Json(described(&registry.explain(&query.name).await?)))
 }
 
@@ -80,7 +68,6 @@ fn free(why: &WhyFree) -> Value {
             json!({"why": "reset", "position": position, "ago_ms": ago.map(whole_millis)})
         }
         WhyFree::NotRemembered { since } => json!({"why": "not_remembered", "position": since}),
-        _ => json!({"why": "other"}),
     }
 }
 

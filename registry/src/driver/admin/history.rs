@@ -2,17 +2,19 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use callsign::{NodeName, Registry, Status};
-use callsign_store::{ids::Epoch, lock::lock};
-use futures::future::join_all;
+use callsign_store::{
+    Time,
+    ids::{Epoch, NodeName},
+    lock::lock,
+};
 use serde::Serialize;
-use tokio::time::{Instant, sleep, timeout};
 
-use crate::hosted::Hosted;
+use super::Registries;
+use crate::{Registry, Status};
 
 /// How long a node waits after a look. What lasted for less is not seen.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -48,14 +50,14 @@ pub(super) struct Change {
 struct Seen {
     leader: Option<(NodeName, Epoch)>,
     /// Since when nobody has served who had.
-    vacant_since: Option<Instant>,
+    vacant_since: Option<Time>,
     members: BTreeSet<NodeName>,
     linked: BTreeSet<NodeName>,
 }
 
 /// The last changes of a registry.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+struct History {
     seen: Option<Seen>,
     kept: VecDeque<Change>,
     count: u64,
@@ -63,7 +65,7 @@ pub(crate) struct History {
 
 impl History {
     /// Compares what the node knows by now with what it knew at the last look.
-    fn look(&mut self, now: Instant, at_ms: u64, status: &Status) {
+    fn look(&mut self, now: Time, at_ms: u64, status: &Status) {
         let leader = status.leader.as_ref().filter(|leader| leader.serving);
         let leader = leader.map(|leader| (leader.node.clone(), leader.epoch));
         let members: BTreeSet<_> = status.members.iter().map(|member| member.node.clone()).collect();
@@ -74,7 +76,7 @@ impl History {
         if leader != was.leader {
             let gap = match (&leader, was.leader) {
                 (Some(_), Some(_)) => Some(Duration::ZERO),
-                (Some(_), None) => vacant_since.take().map(|since| now - since),
+                (Some(_), None) => vacant_since.take().map(|since| now.since(since)),
                 (None, _) => None,
             };
             let gap_ms = gap.map(|gap| u64::try_from(gap.as_millis()).unwrap_or(u64::MAX));
@@ -112,34 +114,49 @@ impl History {
     }
 
     /// The changes behind a number, and the number of the last one.
-    pub(super) fn after(&self, number: u64) -> (Vec<Change>, u64) {
+    fn after(&self, number: u64) -> (Vec<Change>, u64) {
         (self.kept.iter().filter(|change| change.number > number).cloned().collect(), self.count)
     }
 }
 
-/// The histories of all registries of a node.
-pub(crate) type Histories = Arc<BTreeMap<String, Mutex<History>>>;
+/// The histories of all registries that an endpoint answers for. Nobody looks any more once it is dropped.
+#[derive(Debug)]
+pub(super) struct Histories(BTreeMap<String, Arc<Mutex<History>>>);
 
-/// An empty history of each registry.
-pub(crate) fn begin(hosted: &Hosted) -> Histories {
-    Arc::new(hosted.registries.keys().map(|name| (name.clone(), Mutex::default())).collect())
+impl Histories {
+    /// Looks whenever something has changed.
+    pub(super) fn keep(registries: &Registries) -> Self {
+        let keep = |(name, registry): (&str, &Registry)| {
+            let history = Arc::<Mutex<History>>::default();
+            let looks = keep_one(registry.clone(), Arc::downgrade(&history));
+            registry.node.supervisor.task("the history of an admin endpoint", looks);
+            (name.to_owned(), history)
+        };
+        Self(registries.iter().map(keep).collect())
+    }
+
+    /// The changes of a registry behind a number, and the number of the last one.
+    pub(super) fn after(&self, registry: &str, number: u64) -> (Vec<Change>, u64) {
+        self.0.get(registry).map_or_else(Default::default, |history| lock(history).after(number))
+    }
 }
 
-/// Looks whenever something has changed, until it is dropped.
-pub(crate) async fn keep(hosted: Arc<Hosted>, histories: Histories) {
-    let all = hosted.registries.iter().map(|(name, registry)| keep_one(registry, &histories[name]));
-    join_all(all).await;
-}
-
-async fn keep_one(registry: &Registry, history: &Mutex<History>) {
-    loop {
+async fn keep_one(registry: Registry, history: Weak<Mutex<History>>) {
+    let clock = registry.clock();
+    while !registry.shared.has_ended() {
         let changed = registry.changed();
+        let Some(history) = history.upgrade() else { return };
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_ms = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
-        lock(history).look(Instant::now(), at_ms, &registry.status());
-        // Either way it looks again.
-        let _ = timeout(LOOK_ANYWAY, changed).await;
-        sleep(LOOK_EVERY).await;
+        lock(&history).look(clock.now(), at_ms, &registry.status());
+        drop(history);
+        tokio::select! {
+            biased;
+            // Either way it looks again.
+            () = changed => {}
+            () = clock.sleep_until(clock.now() + LOOK_ANYWAY) => {}
+        }
+        clock.sleep_until(clock.now() + LOOK_EVERY).await;
     }
 }
 
@@ -163,7 +180,7 @@ mod tests {
                 })
             })
             .collect();
-        let settings = serde_json::to_value(callsign::InForce::default()).unwrap();
+        let settings = serde_json::to_value(crate::InForce::default()).unwrap();
         serde_json::from_value(json!({
             "node": "a", "epoch": 9, "leader": leader, "leads": false, "synced": true, "draining": false, "position": 1,
             "claims": 0, "settings": settings, "members": members,
@@ -175,10 +192,10 @@ mod tests {
         history.after(after).0.into_iter().map(|change| change.said).collect()
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn each_change_is_said_once_with_how_long_nobody_led() {
-        let (mut history, begun) = (History::default(), Instant::now());
-        let at = |ms| begun + Duration::from_millis(ms);
+    #[test]
+    fn each_change_is_said_once_with_how_long_nobody_led() {
+        let mut history = History::default();
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
         let all = [("a", true), ("b", true), ("c", true)];
         history.look(at(0), 5, &status(Some(("b", 3)), &all));
         assert_eq!(
@@ -208,11 +225,11 @@ mod tests {
         assert_eq!(said(&history, 11), ["a leads, epoch 5, at once"]);
     }
 
-    #[tokio::test]
-    async fn only_the_last_changes_are_kept() {
+    #[test]
+    fn only_the_last_changes_are_kept() {
         let mut history = History::default();
         for epoch in 1..=600 {
-            history.look(Instant::now(), epoch, &status(Some(("a", epoch)), &[]));
+            history.look(Time::ZERO, epoch, &status(Some(("a", epoch)), &[]));
         }
         let (kept, last) = history.after(0);
         assert_eq!((kept.len(), kept[0].number, last), (KEPT, 101, 600));

@@ -1,0 +1,89 @@
+//! What a node says of itself, and of the members that it knows.
+
+use std::time::Duration;
+
+use axum::{Json, extract::State};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    Answer, Query,
+    routes::{Shared, millis},
+    shown::{exact, settings},
+};
+use crate::Position;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RegistryQuery {
+    registry: Option<String>,
+}
+
+pub(super) async fn members(State(admin): State<Shared>, Query(query): Query<RegistryQuery>) -> Answer {
+    let status = admin.registries.get(query.registry.as_deref())?.status();
+    Ok(Json(json!({"members": status.members, "settings": settings(&status.settings)})))
+}
+
+pub(super) async fn status(State(admin): State<Shared>, Query(query): Query<RegistryQuery>) -> Answer {
+    let registry = admin.registries.get(query.registry.as_deref())?;
+    let known = registry.status();
+    let mut status = json!(known);
+    status["settings"] = settings(&known.settings);
+    status["incarnation"] = exact(registry.incarnation()).into();
+    status["pid"] = std::process::id().into();
+    status["listen"] = registry.local_addr().to_string().into();
+    status["registries"] = admin.registries.names().collect();
+    status["registry"] = admin.registries.name(query.registry.as_deref()).into();
+    // Null: it does not know, because it is not synced or its session has lapsed.
+    status["names"] = json!(registry.count().ok());
+    let remote = registry.remote();
+    status["admission"] = json!({
+        "unauthenticated": remote.unauthenticated(),
+        "refused": remote.refusal_counts(),
+        "certificate_expires_in_s": remote.certificate_expires_in().map(|left| left.as_secs()),
+    });
+    status["ready"] = registry.ready(Duration::ZERO).await.is_ok().into();
+    Ok(Json(status))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WaitQuery {
+    wait_ms: Option<u64>,
+    registry: Option<String>,
+}
+
+pub(super) async fn ready(State(admin): State<Shared>, Query(query): Query<WaitQuery>) -> Answer {
+    let registry = admin.registries.get(query.registry.as_deref())?;
+    registry.ready(millis(Some(query.wait_ms.unwrap_or(0)))).await?;
+    Ok(Json(json!({"ready": true})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PositionQuery {
+    position: Position,
+    wait_ms: Option<u64>,
+    registry: Option<String>,
+}
+
+pub(super) async fn wait_for(State(admin): State<Shared>, Query(query): Query<PositionQuery>) -> Answer {
+    let registry = admin.registries.get(query.registry.as_deref())?;
+    registry.wait_for(query.position, millis(query.wait_ms)).await?;
+    Ok(Json(json!({"position": query.position})))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HistoryQuery {
+    #[serde(default)]
+    after: u64,
+    registry: Option<String>,
+}
+
+pub(super) async fn history(State(admin): State<Shared>, Query(query): Query<HistoryQuery>) -> Answer {
+    admin.registries.get(query.registry.as_deref())?;
+    let (changes, next) =
+        admin.histories.after(admin.registries.name(query.registry.as_deref()), query.after);
+    Ok(Json(json!({"changes": changes, "next": next})))
+}

@@ -1,0 +1,71 @@
+//! The routes, all of which only read, and what they share.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::State,
+    http::header,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+
+use super::{HttpRefusal, Registries, events, explain, groups, history::Histories, names, node, page};
+
+/// How long whoever says nothing of it waits.
+const DEFAULT_WAIT: Duration = Duration::from_secs(5);
+
+/// How long anybody waits at most. It is for ever, and cannot overflow a clock.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// How long a request waits, as it says.
+pub fn millis(wait: Option<u64>) -> Duration {
+    wait.map_or(DEFAULT_WAIT, |wait| Duration::from_millis(wait).min(LONGEST_WAIT))
+}
+
+/// Says what was counted, in Prometheus' text format.
+pub(super) type Render = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// What every route needs.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) registries: Registries,
+    pub(super) histories: Arc<Histories>,
+    pub(super) metrics: Option<Render>,
+}
+
+/// The routes of an endpoint, and those of whoever embeds it. Each of ours is asked by `GET`.
+pub(super) fn routes(shared: Shared, more: Router) -> Router {
+    let has_metrics = shared.metrics.is_some();
+    let mut routes = page::routes()
+        .route("/whereis", get(names::whereis))
+        .route("/explain", get(explain::explain))
+        .route("/names", get(names::names))
+        .route("/entries", get(names::entries))
+        .route("/count", get(names::count))
+        .route("/groups", get(groups::groups))
+        .route("/watch", get(events::watch))
+        .route("/wait-for", get(node::wait_for))
+        .route("/members", get(node::members))
+        .route("/status", get(node::status))
+        .route("/ready", get(node::ready))
+        .route("/history", get(node::history));
+    #[cfg(feature = "election")]
+    {
+        routes = routes.route("/singletons", get(super::singletons::singletons));
+    }
+    if has_metrics {
+        routes = routes.route("/metrics", get(metrics));
+    }
+    routes
+        .with_state(shared)
+        .merge(more)
+        .fallback(async || HttpRefusal::usage("no_such_route", "there is no such route"))
+        .method_not_allowed_fallback(async || HttpRefusal::wrong_method())
+}
+
+async fn metrics(State(admin): State<Shared>) -> Response {
+    let text = admin.metrics.as_ref().map(|render| render()).unwrap_or_default();
+    // The version of the text format.
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}

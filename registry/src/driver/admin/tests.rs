@@ -1,0 +1,266 @@
+//! The router as a program embeds it.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::ConnectInfo,
+    http::{Request, StatusCode, header, request::Builder},
+    routing::post,
+};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::{Admin, AdminToken, HttpRefusal, Registries, router};
+use crate::{
+    Clock, Config, MemoryNetwork, MemoryStore, Network, RegisterError, Registry, SharedStore,
+    driver::seat::seat,
+};
+
+const TOKEN: &str = "0123456789abcdef";
+
+async fn node() -> Registry {
+    let config = Config::new("a", Arc::new(MemoryStore::new()) as SharedStore)
+        .listen(([127, 0, 0, 1], 7001).into())
+        .network(Network::Memory(MemoryNetwork::new()))
+        .clock(Clock::runtime());
+    let registry = Registry::join(config).await.unwrap();
+    registry.ready(Duration::from_secs(60)).await.unwrap();
+    registry
+}
+
+fn asking(method: &str, path: &str) -> Builder {
+    Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:80")
+}
+
+async fn answer(router: &Router, request: Builder) -> (StatusCode, Value) {
+    let mut request = request.body(Body::empty()).unwrap();
+    request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 5000))));
+    let answer = router.clone().oneshot(request).await.unwrap();
+    let status = answer.status();
+    let body = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    let text = || Value::from(String::from_utf8_lossy(&body).into_owned());
+    (status, serde_json::from_slice(&body).unwrap_or_else(|_| text()))
+}
+
+async fn get(router: &Router, path: &str) -> Value {
+    let (status, body) = answer(router, asking("GET", path)).await;
+    assert_eq!(status, StatusCode::OK, "{path}: {body}");
+    body
+}
+
+#[tokio::test(start_paused = true)]
+async fn below_a_path_there_are_the_page_and_what_it_asks_and_the_site_is_as_it_was() {
+    let registry = node().await;
+    let site = Router::new()
+        .route("/", axum::routing::get(async || "the shop"))
+        .nest("/callsign", router(&registry))
+        .fallback(async || (StatusCode::NOT_FOUND, "not in this shop"));
+    assert_eq!(get(&site, "/").await, "the shop");
+    assert_eq!(answer(&site, asking("GET", "/status")).await.1, "not in this shop");
+    let page = get(&site, "/callsign").await;
+    assert!(page.as_str().unwrap().contains("src=\"./callsign/page.js\""), "{page}");
+    for file in ["page.js", "page.css"] {
+        get(&site, &format!("/callsign/{file}")).await;
+    }
+    for path in ["members", "names", "entries", "count", "ready", "groups", "history", "wait-for?position=1"]
+    {
+        get(&site, &format!("/callsign/{path}")).await;
+    }
+    let status = get(&site, "/callsign/status").await;
+    assert_eq!((&status["node"], &status["registries"]), (&"a".into(), &json!(["default"])));
+    let (status, body) = answer(&site, asking("GET", "/callsign/nothing")).await;
+    assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &"no_such_route".into()));
+    // Nobody handed in what was counted.
+    let (_, body) = answer(&site, asking("GET", "/callsign/metrics")).await;
+    assert_eq!(body["error"], "no_such_route");
+    let counting = Admin::new(&registry).metrics(|| "calls 7\n".to_owned()).router();
+    assert_eq!(get(&counting, "/metrics").await, "calls 7\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_only_reads() {
+    let router = router(&node().await);
+    let paths = ["", "whereis", "explain", "names", "entries", "watch", "count", "groups", "singletons"];
+    let more = ["wait-for", "members", "ready", "status", "history", "page.js", "page.css"];
+    for path in paths.into_iter().chain(more) {
+        for method in ["POST", "PUT", "PATCH", "DELETE"] {
+            let (status, body) = answer(&router, asking(method, &format!("/{path}"))).await;
+            assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{method} /{path}: {body}");
+        }
+    }
+    // What a node of the command has beyond that.
+    for path in ["register", "register-many", "transfer", "update", "unregister", "end-actor", "call"] {
+        assert_eq!(answer(&router, asking("POST", &format!("/{path}"))).await.1["error"], "no_such_route");
+    }
+    for path in ["configure", "drain", "leave"] {
+        assert_eq!(answer(&router, asking("POST", &format!("/{path}"))).await.1["error"], "no_such_route");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn routes_of_ones_own_are_behind_the_same_check_and_answer_in_the_same_way() {
+    let (registry, token) = (node().await, AdminToken::new(TOKEN).unwrap());
+    let no = async || Err::<Json<()>, HttpRefusal>(RegisterError::NoLeader.into());
+    let own = Router::new().route("/resign", post(async || "resigned")).route("/no", post(no));
+    let router = Admin::new(&registry).token(token.clone()).routes(own).router();
+    let asked = async |method, path, right: bool| {
+        let request = asking(method, path);
+        let authorization = token.authorization();
+        answer(&router, if right { request.header(header::AUTHORIZATION, authorization) } else { request })
+            .await
+    };
+    for (method, path) in [("GET", "/status"), ("POST", "/resign"), ("GET", "/nothing")] {
+        let (status, body) = asked(method, path, false).await;
+        assert_eq!((status, &body["error"]), (StatusCode::UNAUTHORIZED, &"unauthorized".into()), "{path}");
+    }
+    assert_eq!(asked("POST", "/resign", true).await, (StatusCode::OK, "resigned".into()));
+    assert_eq!(asked("GET", "/resign", true).await.1["error"], "method_not_allowed");
+    let (status, body) = asked("POST", "/no", true).await;
+    assert_eq!((status, &body["error"]), (StatusCode::SERVICE_UNAVAILABLE, &"no_leader".into()));
+    // Its files say nothing of the node.
+    assert_eq!(asked("GET", "/", false).await.0, StatusCode::OK);
+    let from_a_page = asking("POST", "/resign").header("sec-fetch-site", "same-origin");
+    let from_a_page = from_a_page.header(header::AUTHORIZATION, token.authorization());
+    assert_eq!(answer(&router, from_a_page).await.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_let_in_is_said_before() {
+    let registry = node().await;
+    let elsewhere = || Request::builder().uri("/status").header(header::HOST, "shop.example");
+    let ask = async |router: Router, from: Option<SocketAddr>| {
+        let mut request = elsewhere().body(Body::empty()).unwrap();
+        if let Some(from) = from {
+            request.extensions_mut().insert(ConnectInfo(from));
+        }
+        router.oneshot(request).await.unwrap().status()
+    };
+    let far = Some(SocketAddr::from(([10, 0, 0, 1], 5000)));
+    assert_eq!(ask(router(&registry), far).await, StatusCode::FORBIDDEN);
+    assert_eq!(ask(router(&registry), None).await, StatusCode::FORBIDDEN);
+    let open = || Admin::new(&registry).let_everyone_in().router();
+    assert_eq!((ask(open(), far).await, ask(open(), None).await), (StatusCode::OK, StatusCode::OK));
+    let of_a_page = elsewhere().header(header::ORIGIN, "https://evil.example");
+    assert_eq!(answer(&open(), of_a_page).await.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_registry_answers_for_itself_and_the_first_where_none_is_named() {
+    let first = node().await;
+    let other = first.join_beside("other").await.unwrap();
+    other.ready(Duration::from_secs(60)).await.unwrap();
+    other.register("x", &seat().await.unwrap()).await.unwrap();
+    let router = Admin::new(Registries::of(&first).beside(&other)).router();
+    assert_eq!(get(&router, "/count").await["count"], 0);
+    assert_eq!(get(&router, "/count?registry=other").await["count"], 1);
+    assert_eq!(get(&router, "/status").await["registries"], json!(["default", "other"]));
+    let (status, body) = answer(&router, asking("GET", "/count?registry=third")).await;
+    assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &"unknown_registry".into()));
+    assert_eq!(body["joined"], json!(["default", "other"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_come_page_by_page_with_their_sizes() {
+    let registry = node().await;
+    let router = router(&registry);
+    for name in ["room/1", "room/2", "hall"] {
+        for _ in 0..2 {
+            registry.group(name).join(&seat().await.unwrap(), None).await.unwrap();
+        }
+    }
+    let _guard = registry.semaphore("room/1", 3).acquire().await.unwrap();
+    let group = |name: &str, limit: Option<u32>, members: u32| json!({"name": name, "limit": limit, "members": members});
+    let all = [
+        group("hall", None, 2),
+        group("room/1", None, 2),
+        group("room/1", Some(3), 1),
+        group("room/2", None, 2),
+    ];
+    let page = get(&router, "/groups").await;
+    assert_eq!((&page["groups"], &page["next"]), (&json!(all), &Value::Null));
+    let (mut seen, mut after) = (Vec::new(), String::new());
+    loop {
+        let page = get(&router, &format!("/groups?limit=1{after}")).await;
+        seen.extend(page["groups"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(seen, all);
+    assert_eq!(get(&router, "/groups?prefix=room").await["groups"], json!(all[1..]));
+    assert_eq!(answer(&router, asking("GET", "/groups?after=x")).await.1["error"], "bad_after");
+}
+
+#[cfg(feature = "election")]
+mod singletons {
+    use callsign_store::ids::ElectionName;
+    use ractor::{Actor, ActorProcessingErr, ActorRef};
+
+    use super::*;
+    use crate::{Singleton, WatchEvent, driver::seat::Never, election};
+
+    struct Child;
+
+    impl Actor for Child {
+        type Msg = Never;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(&self, _: ActorRef<Never>, (): ()) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn they_come_page_by_page_with_who_leads_and_who_holds_their_names() {
+        let registry = node().await;
+        let router = router(&registry);
+        assert_eq!(get(&router, "/singletons").await, json!({"singletons": [], "next": null}));
+        // Of others nobody takes part.
+        for name in ["mails", "thumbnails"] {
+            let (node, name) = (&registry.node, ElectionName::new(name).unwrap());
+            let clock = registry.clock().clone();
+            let election = election::Election::new(node.store.clone(), &node.cluster, &name, clock);
+            let config = election::ElectionConfig::new(election::Policy::sticky(), Duration::from_secs(10));
+            election.initialise(&config).await.unwrap();
+        }
+        let mut watch = registry.watch(crate::Select::prefix("reports")).unwrap();
+        let singleton =
+            Singleton::builder(&registry, "reports").leader(|_| (Child, ())).start().await.unwrap();
+        while !matches!(watch.next().await, Some(WatchEvent::Change(_))) {}
+        let page = get(&router, "/singletons?limit=2").await;
+        let of = |nth: usize, field: &str| page["singletons"][nth][field].clone();
+        assert_eq!(
+            (of(0, "name"), of(1, "name"), of(2, "name")),
+            ("mails".into(), "reports".into(), Value::Null)
+        );
+        assert_eq!(
+            (of(0, "leader"), of(0, "epoch"), of(0, "child")),
+            (Value::Null, Value::Null, Value::Null)
+        );
+        assert_eq!((of(1, "leader"), of(1, "lease_ms")), ("a".into(), 10_000.into()));
+        assert!(of(1, "epoch").is_u64() && of(1, "ballot").is_u64(), "{page}");
+        assert_eq!((&of(1, "child")["node"], &page["next"]), (&"a".into(), &"reports".into()));
+        let page = get(&router, "/singletons?after=reports").await;
+        assert_eq!((&page["singletons"][0]["name"], &page["next"]), (&"thumbnails".into(), &Value::Null));
+        assert_eq!(answer(&router, asking("GET", "/singletons?after=a/b")).await.1["error"], "bad_after");
+        singleton.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_remembers_for_its_page_is_gone_with_the_router() {
+    let registry = node().await;
+    let router = router(&registry);
+    let said = async || get(&router, "/history").await["changes"].to_string();
+    while !said().await.contains("a leads, epoch ") {
+        tokio::task::yield_now().await;
+        registry.clock().sleep_until(registry.clock().now() + Duration::from_millis(10)).await;
+    }
+    let nodes = Arc::strong_count(&registry.node);
+    drop(router);
+    while Arc::strong_count(&registry.node) >= nodes {
+        registry.clock().sleep_until(registry.clock().now() + Duration::from_millis(10)).await;
+    }
+}
