@@ -45,7 +45,7 @@ pub fn text(bytes: &[u8]) {
 }
 
 /// The paths of the endpoint, and how each is asked for.
-const ROUTES: [(&str, &str); 28] = [
+const ROUTES: [(&str, &str); 29] = [
     ("POST", "/register"),
     ("POST", "/register-many"),
     ("POST", "/unregister"),
@@ -74,6 +74,7 @@ const ROUTES: [(&str, &str); 28] = [
     ("GET", "/explain"),
     ("GET", "/groups"),
     ("GET", "/singletons"),
+    ("GET", "/live"),
 ];
 
 /// The token of the endpoint here, if it has one.

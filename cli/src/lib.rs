@@ -33,6 +33,7 @@ mod pause;
 mod program;
 mod progress;
 mod reply;
+mod service;
 mod token;
 mod usage;
 
@@ -83,6 +84,8 @@ enum Command {
     Unregister(ask::NameArgs),
     /// Has a name go from the node that holds it to another one. It is free at no moment.
     Transfer(ask::TransferArgs),
+    /// Has a node hand over what it leads, and the names that move. It takes no new names from then on.
+    Drain(ask::Args),
     /// Says who holds a name.
     Whereis(ask::WhereisArgs),
     /// Says who holds a name, and where each member of the registry is.
@@ -155,6 +158,7 @@ pub fn main() -> ExitCode {
         Command::Register(args) => Ok(ask::register(&args)),
         Command::Unregister(args) => Ok(ask::unregister(&args)),
         Command::Transfer(args) => Ok(ask::transfer(&args)),
+        Command::Drain(args) => Ok(ask::drain(&args)),
         Command::Whereis(args) => Ok(ask::whereis(&args)),
         Command::Explain(args) => Ok(explain::run(&args)),
         Command::Call(args) => Ok(ask::call(&args)),

@@ -10,6 +10,6 @@ pub use self::{
     groups::{AcquireError, GroupError},
     moves::{OfferError, TakeError},
     names::{Elsewhere, NotStarted, RegisterError, UnregisterError, UpdateError},
-    node::{ConfigureError, JoinError, LeaveError, NotReady},
+    node::{ConfigureError, JoinError, LeaveError, NotLive, NotReady},
     reads::{ConsistentError, ExplainError, LookupError, UntilError, WaitError, WatchError, WhereisError},
 };

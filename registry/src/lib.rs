@@ -190,8 +190,8 @@ pub use crate::{
     },
     error::{
         AcquireError, ConfigureError, ConsistentError, Elsewhere, ExplainError, GroupError, JoinError,
-        LeaveError, LookupError, NotReady, NotStarted, OfferError, RegisterError, TakeError, UnregisterError,
-        UntilError, UpdateError, WaitError, WatchError, WhereisError,
+        LeaveError, LookupError, NotLive, NotReady, NotStarted, OfferError, RegisterError, TakeError,
+        UnregisterError, UntilError, UpdateError, WaitError, WatchError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

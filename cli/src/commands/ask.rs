@@ -202,6 +202,16 @@ pub(crate) fn unregister(args: &NameArgs) -> ExitCode {
     })
 }
 
+/// Has a node take no new names, and hand over what it leads, before it is stopped.
+pub(crate) fn drain(args: &Args) -> ExitCode {
+    args.post("/drain", Work::Changes, json!({}), |body| match body["drained"].as_str() {
+        Some("led") => format!("drained: {} leads\n", text(body, "by")),
+        Some("alone") => "drained: nobody else could lead, so this node does until it leaves\n".to_owned(),
+        Some("left") => "the node has left\n".to_owned(),
+        _ => "drained: nobody was heard to lead in time\n".to_owned(),
+    })
+}
+
 /// Has a name go to another node: whichever node is asked, the one that holds the name is told.
 pub(crate) fn transfer(args: &TransferArgs) -> ExitCode {
     args.to.print(asked_of_the_holder(args), Work::Changes, |body| {

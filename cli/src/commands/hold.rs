@@ -20,6 +20,7 @@ use crate::{
     output::{LossyLines, tell},
     program::{Ends, Plan, Say, can_be_run, grace, hand_on, nobody_is_left, own_name},
     reply::Verdict,
+    service,
     usage::{Usage, exit_status},
 };
 
@@ -176,6 +177,7 @@ async fn hold(args: &Args, wanted: &Wanted, say: &Say) -> Result<ExitCode> {
         }
     };
     let kept = tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
+    tokio::spawn(service::lives(vec![registry.clone()]));
     let plan = Plan {
         command: args.command.clone(),
         grace: grace(wanted.stop_budget),
@@ -194,6 +196,7 @@ async fn hold(args: &Args, wanted: &Wanted, say: &Say) -> Result<ExitCode> {
         hurry,
     };
     let end = holder.until_the_end(&mut signals).await;
+    service::is_stopping();
     kept.abort();
     // The name is another's only when nobody is left of the program.
     if let Err(cause) = nobody_is_left().await {

@@ -29,7 +29,7 @@ use crate::{
     node_url::FIRST_PORT,
     output::{LossyLines, tell},
     reply::exact,
-    token,
+    service, token,
     usage::{Usage, exit_status},
 };
 
@@ -164,6 +164,8 @@ async fn serve(
     };
     let registry = hosted.registries.first().clone();
     let kept = tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
+    let registries = hosted.registries.iter().map(|(_, registry)| registry.clone());
+    tokio::spawn(service::of_node([registry.clone()].into_iter().chain(registries).collect()));
     out.say(&ready_line(args, admin, &registry));
 
     let _receiving = hosted.receive();
@@ -185,6 +187,7 @@ async fn serve(
         _ = registry.failed() => registry.leave().await,
         signal = is_told() => {
             tracing::info!(signal, "this node leaves");
+            service::is_stopping();
             tokio::select! {
                 biased;
                 result = registry.leave() => result,

@@ -37,7 +37,7 @@ use crate::{
     lease, logging,
     output::{LossyLines, tell},
     program::{Ends, OnExit, Plan, Say, can_be_run, grace, hand_on, nobody_is_left, own_name, status_of},
-    reply,
+    reply, service,
     usage::{Usage, exit_status},
 };
 
@@ -221,10 +221,13 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
+    service::is_ready(&format!("takes part as {}", part.member));
+    tokio::spawn(service::lives(Vec::new()));
     let ended = tokio::select! {
         biased;
         signal = signals.next() => {
             say.line(format_args!("{signal}: stops"));
+            service::is_stopping();
             None
         }
         ended = is_over.recv() => ended,

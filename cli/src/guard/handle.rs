@@ -19,6 +19,7 @@ use super::{
     core::Report,
     processes,
 };
+use crate::service;
 
 /// Holds a guard. When it is dropped the guard kills the program and ends.
 #[derive(Debug)]
@@ -41,7 +42,11 @@ impl GuardHandle {
         processes::adopt_orphans()?;
         let (ours, theirs) = BlockingStream::pair()?;
         ours.set_nonblocking(true)?;
-        Command::new("/proc/self/exe")
+        let mut guard = Command::new("/proc/self/exe");
+        for own in service::OWN_ENVIRONMENT {
+            guard.env_remove(own);
+        }
+        guard
             .arg0("callsign")
             .args(["guard", "--grace", &format!("{}ms", grace.as_millis()), "--"])
             .args(command)

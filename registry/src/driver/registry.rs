@@ -29,7 +29,9 @@ use crate::{
         take::{HandedTo, WhenTaken},
         traces::in_span,
     },
-    error::{ConfigureError, JoinError, LeaveError, NotReady, RegisterError, UnregisterError},
+    error::{
+        ConfigureError, JoinError, LeaveError, NotLive, NotReady, RegisterError, UnregisterError, WaitError,
+    },
     status::{LeaderInfo, MemberInfo, Status},
 };
 
@@ -386,6 +388,21 @@ impl Registry {
             Some(Answer::Ready(true)) => Ok(()),
             Some(_) => Err(NotReady::of(&self.status(), self.shared.trust.check().is_ok(), wait)),
             None => Err(self.shared.failure().cloned().map_or(NotReady::Left, NotReady::Failed)),
+        }
+    }
+
+    /// Whether this node's process does its work, for a probe: its member answers, and no part of the node has failed. This says nothing of the
+    /// store, of other nodes, or of the session. A node that has lost all of these is live: it serves again by itself, and to start it anew
+    /// would not help. So is one that leaves, or has left.
+    ///
+    /// # Errors
+    /// See [`NotLive`]: the process has to be started anew. A member that hangs is noticed a second after `within`.
+    pub async fn live(&self, within: Duration) -> Result<(), NotLive> {
+        // Every replica has come that far, so the member answers at once, if it answers at all.
+        match self.wait_for(Position(0), within).await {
+            Ok(()) | Err(WaitError::Left) => Ok(()),
+            Err(WaitError::Failed(failure)) => Err(NotLive::Failed(failure)),
+            Err(WaitError::Behind { .. }) => Err(NotLive::Unanswered { waited: within }),
         }
     }
 

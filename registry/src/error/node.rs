@@ -89,6 +89,21 @@ pub enum ConfigureError {
     Failed(NodeFailure),
 }
 
+/// Why the process of a node has to be started anew.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotLive {
+    /// A part of the node has ended that nobody had asked to, so the whole node has.
+    #[error("the node has failed: {0}")]
+    Failed(NodeFailure),
+    /// The node's member hangs, or is starved.
+    #[error("the node's member has answered nothing for {waited:?}")]
+    Unanswered {
+        /// How long was waited.
+        waited: Duration,
+    },
+}
+
 /// Why a node does not serve: what it lacked when the time was over. If it lacked several things, the first of these.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]

@@ -17,8 +17,8 @@ use ractor::{ActorRef, call_t};
 use tokio::sync::watch;
 
 use crate::{
-    Config, ConsistentError, JoinError, LeaveError, LookupError, NameRefOptions, NodeFailure, NotReady,
-    Notice, RegisterError, RegisterOptions, Registry, UnregisterError, WaitError, WhenLapsed,
+    Config, ConsistentError, JoinError, LeaveError, LookupError, NameRefOptions, NodeFailure, NotLive,
+    NotReady, Notice, RegisterError, RegisterOptions, Registry, UnregisterError, WaitError, WhenLapsed,
     core::input::Input,
     tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
@@ -192,6 +192,10 @@ async fn callers_that_wait_are_answered_when_the_node_fails() {
     let (registered, unread, ()) = tokio::join!(node.register_with("x", &actor, waits_long), unread, breaks);
     assert!(matches!(registered, Err(RegisterError::Failed(_))), "{registered:?}");
     assert!(matches!(unread, Err(WaitError::Failed(_))), "{unread:?}");
+    assert!(
+        matches!(node.live(TEST_DEADLINE).await, Err(NotLive::Failed(_))),
+        "its process is to be started anew"
+    );
     assert!(begun.elapsed() < Duration::from_secs(1), "answered after {:?}", begun.elapsed());
     assert!(free.cast(Counter::Add(callsign_transport::P(1))).await.is_err());
 }

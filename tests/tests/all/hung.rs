@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use callsign::{Config, ConsistentError, Registry};
+use callsign::{Config, ConsistentError, NotLive, Registry};
 use callsign_tests::{Cluster, Load, Sampler, StartOptions, TEST_DEADLINE, TestStore, eventually};
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -195,14 +195,19 @@ fn a_leader_whose_member_hangs_is_replaced_and_its_callers_are_answered() {
     let waits = Duration::from_millis(500);
     let caller = own.clone();
     let asked = runtime.spawn(async move { caller.lookup_consistent("desk", waits).await });
+    let probe = own.clone();
+    let probed = runtime.spawn(async move { probe.live(waits).await });
     are_granted_names(&cluster, &cluster.names(), SILENT);
     let answer = runtime.block_on(asked).expect("it is answered");
     assert_eq!(answer, Err(ConsistentError::Unanswered { waited: waits }));
+    let probed = runtime.block_on(probed).expect("it is answered");
+    assert_eq!(probed, Err(NotLive::Unanswered { waited: waits }));
     assert_ne!(cluster.leader(), "own");
     cluster.no_session_was_lost();
 
     // It comes to itself, follows, and leaves in good order.
     assert!(runtime.block_on(own.ready(TEST_DEADLINE)).is_ok(), "{:?}", own.status());
+    assert_eq!(runtime.block_on(own.live(TEST_DEADLINE)), Ok(()));
     eventually("it follows", TEST_DEADLINE, || {
         let status = own.status();
         if status.leads { Err(format!("{status:?}")) } else { Ok(()) }

@@ -33,6 +33,7 @@ mod page;
 mod postgres;
 mod published;
 mod run;
+mod services;
 mod soak;
 mod strangers;
 mod top;

@@ -12,6 +12,7 @@ use super::{Args, Wanted, holding::Holding};
 use crate::{
     echo::Echo,
     program::{Ends, OnExit, Outcome, Plan, Restarts, Shift, status_of},
+    service,
     usage::Usage,
 };
 
@@ -87,12 +88,16 @@ impl Holder<'_> {
                 continue;
             }
             let error = match self.register().await {
-                Ok(registration) => return Ok(Some(registration)),
+                Ok(registration) => {
+                    service::is_ready("holds the name");
+                    return Ok(Some(registration));
+                }
                 Err(error) => error,
             };
             match &error {
                 RegisterError::Taken { .. } if self.args.wait => {
                     say_once(format!("waiting: {error}"));
+                    service::is_ready("waits for the name");
                     // Others may wait for it, too, so it is asked for again.
                     while let Err(UntilError::TimedOut { .. }) =
                         self.registry.until_gone(&self.args.name, LOOK_AT_HOLDER).await

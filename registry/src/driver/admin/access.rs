@@ -5,7 +5,7 @@
 //! name that somebody made resolve to one (`Host`). With a token only who presents it is let in, from wherever, by whatever name.
 //!
 //! The node's own page may read, and do nothing else. Its files say nothing of the node, so that they are served without the token, also
-//! to a browser that follows a link from another page.
+//! to a browser that follows a link from another page. Nor do probes need it, if they do not ask to wait.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -17,7 +17,7 @@ use axum::{
     response::Response,
 };
 
-use super::{AdminToken, HttpRefusal, page};
+use super::{AdminToken, HttpRefusal, page, routes};
 
 /// The most bytes of a body.
 const MAX_BODY: usize = 64 << 10;
@@ -48,7 +48,8 @@ pub(super) async fn guard(
     let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
     let is_of_page = page::is_file(path);
     is_of_no_other_page(method, is_of_page, headers)?;
-    access.admit(is_of_page, headers, request.extensions())?;
+    let is_open = is_of_page || routes::is_probe(path, request.uri().query());
+    access.admit(is_open, headers, request.extensions())?;
     let (parts, body) = request.into_parts();
     let read = tokio::time::timeout(BODY, to_bytes(body, MAX_BODY)).await;
     let body = match read {
@@ -73,13 +74,14 @@ fn is_of_no_other_page(method: &Method, is_of_page: bool, headers: &HeaderMap) -
 }
 
 impl Access {
-    fn admit(&self, is_of_page: bool, headers: &HeaderMap, of: &Extensions) -> Result<(), HttpRefusal> {
+    /// `is_open`: whether it needs no token.
+    fn admit(&self, is_open: bool, headers: &HeaderMap, of: &Extensions) -> Result<(), HttpRefusal> {
         match self {
             Self::Everyone => Ok(()),
             Self::Token(token) => {
                 let presented = headers.get(header::AUTHORIZATION);
                 let is_right = presented.is_some_and(|presented| token.is_presented(presented.as_bytes()));
-                if is_of_page || is_right { Ok(()) } else { Err(HttpRefusal::unauthorized()) }
+                if is_open || is_right { Ok(()) } else { Err(HttpRefusal::unauthorized()) }
             }
             Self::Machine => {
                 let Some(ConnectInfo(from)) = of.get::<ConnectInfo<SocketAddr>>() else {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Answer, Query,
+    Answer, HttpRefusal, Query,
     routes::{Shared, millis},
     shown::{exact, settings},
 };
@@ -51,6 +51,21 @@ pub(super) async fn status(State(admin): State<Shared>, Query(query): Query<Regi
 pub(super) struct WaitQuery {
     wait_ms: Option<u64>,
     registry: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoFields {}
+
+/// How long a member may take to answer before it counts as one that hangs.
+const LIVES: Duration = Duration::from_secs(5);
+
+/// Not whether it can serve: a node that has lost its store, its session or its peers serves again by itself.
+pub(super) async fn live(State(admin): State<Shared>, Query(NoFields {}): Query<NoFields>) -> Answer {
+    for (name, registry) in admin.registries.iter() {
+        registry.live(LIVES).await.map_err(|error| HttpRefusal::from(error).with("registry", name))?;
+    }
+    Ok(Json(json!({"live": true})))
 }
 
 pub(super) async fn ready(State(admin): State<Shared>, Query(query): Query<WaitQuery>) -> Answer {

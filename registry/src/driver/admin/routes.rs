@@ -18,6 +18,15 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 /// How long anybody waits at most. It is for ever, and cannot overflow a clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
+/// What probes ask: whether the node's process has to be restarted, and whether it serves.
+const LIVE: &str = "/live";
+const READY: &str = "/ready";
+
+/// Whether this is what a probe asks, at once. It says nothing of names or members, so it needs no token: a probe of Kubernetes has none to show.
+pub(super) fn is_probe(path: &str, query: Option<&str>) -> bool {
+    matches!(path, LIVE | READY) && query.is_none_or(str::is_empty)
+}
+
 /// How long a request waits, as it says.
 pub fn millis(wait: Option<u64>) -> Duration {
     wait.map_or(DEFAULT_WAIT, |wait| Duration::from_millis(wait).min(LONGEST_WAIT))
@@ -48,7 +57,8 @@ pub(super) fn routes(shared: Shared, more: Router) -> Router {
         .route("/wait-for", get(node::wait_for))
         .route("/members", get(node::members))
         .route("/status", get(node::status))
-        .route("/ready", get(node::ready))
+        .route(LIVE, get(node::live))
+        .route(READY, get(node::ready))
         .route("/history", get(node::history));
     #[cfg(feature = "election")]
     {

@@ -21,7 +21,11 @@ use crate::{
 const TOKEN: &str = "0123456789abcdef";
 
 async fn node() -> Registry {
-    let config = Config::new("a", Arc::new(MemoryStore::new()) as SharedStore)
+    node_over(&MemoryStore::new()).await
+}
+
+async fn node_over(store: &MemoryStore) -> Registry {
+    let config = Config::new("a", Arc::new(store.clone()) as SharedStore)
         .listen(([127, 0, 0, 1], 7001).into())
         .network(Network::Memory(MemoryNetwork::new()))
         .clock(Clock::runtime());
@@ -64,7 +68,8 @@ async fn below_a_path_there_are_the_page_and_what_it_asks_and_the_site_is_as_it_
     for file in ["page.js", "page.css"] {
         get(&site, &format!("/callsign/{file}")).await;
     }
-    for path in ["members", "names", "entries", "count", "ready", "groups", "history", "wait-for?position=1"]
+    for path in
+        ["members", "names", "entries", "count", "live", "ready", "groups", "history", "wait-for?position=1"]
     {
         get(&site, &format!("/callsign/{path}")).await;
     }
@@ -83,7 +88,7 @@ async fn below_a_path_there_are_the_page_and_what_it_asks_and_the_site_is_as_it_
 async fn it_only_reads() {
     let router = router(&node().await);
     let paths = ["", "whereis", "explain", "names", "entries", "watch", "count", "groups", "singletons"];
-    let more = ["wait-for", "members", "ready", "status", "history", "page.js", "page.css"];
+    let more = ["wait-for", "members", "live", "ready", "status", "history", "page.js", "page.css"];
     for path in paths.into_iter().chain(more) {
         for method in ["POST", "PUT", "PATCH", "DELETE"] {
             let (status, body) = answer(&router, asking(method, &format!("/{path}"))).await;
@@ -263,4 +268,33 @@ async fn what_a_node_remembers_for_its_page_is_gone_with_the_router() {
     while Arc::strong_count(&registry.node) >= nodes {
         registry.clock().sleep_until(registry.clock().now() + Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn probes_need_no_token_and_all_else_does() {
+    let router = Admin::new(&node().await).token(AdminToken::new(TOKEN).unwrap()).router();
+    for path in ["/live", "/ready"] {
+        get(&router, path).await;
+    }
+    // Nobody unknown has the node wait for it.
+    for path in ["/ready?wait_ms=1", "/live?x=1", "/status", "/members", "/names"] {
+        assert_eq!(answer(&router, asking("GET", path)).await.0, StatusCode::UNAUTHORIZED, "{path}");
+    }
+}
+
+/// Nobody is to restart it for that: it serves again by itself.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_lost_its_store_and_its_session_is_live_and_not_ready() {
+    let store = MemoryStore::new();
+    let registry = node_over(&store).await;
+    let router = router(&registry);
+    store.outage();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (status, body) = answer(&router, asking("GET", "/ready")).await;
+    assert_eq!((status, &body["error"]), (StatusCode::SERVICE_UNAVAILABLE, &"not_ready".into()));
+    assert_eq!(get(&router, "/live").await["live"], true);
+    store.heal();
+    registry.ready(Duration::from_secs(60)).await.unwrap();
+    registry.leave().await.unwrap();
+    assert_eq!(get(&router, "/live").await["live"], true, "it ends in good order");
 }

@@ -7,8 +7,8 @@ use super::{
     HttpRefusal,
 };
 use crate::{
-    ConfigureError, ConsistentError, ExplainError, LookupError, MetaError, NotReady, OfferError, OutOfBounds,
-    RegisterError, ResolveError, UnregisterError, UpdateError, WaitError, WhereisError,
+    ConfigureError, ConsistentError, ExplainError, LookupError, MetaError, NotLive, NotReady, OfferError,
+    OutOfBounds, RegisterError, ResolveError, UnregisterError, UpdateError, WaitError, WhereisError,
 };
 
 impl From<MetaError> for HttpRefusal {
@@ -172,6 +172,16 @@ impl From<NotReady> for HttpRefusal {
             NotReady::Unanswered { .. } => "unanswered",
         };
         Self::unavailable("not_ready", error.to_string()).with("why", why)
+    }
+}
+
+impl From<NotLive> for HttpRefusal {
+    fn from(error: NotLive) -> Self {
+        let why = match &error {
+            NotLive::Failed(_) => "failed",
+            NotLive::Unanswered { .. } => "unanswered",
+        };
+        Self::unavailable("not_live", error.to_string()).with("why", why)
     }
 }
 

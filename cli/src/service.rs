@@ -1,0 +1,65 @@
+//! What the manager of services hears of a command: systemd, by the socket that it names in the environment (`Type=notify`).
+//!
+//! Without such a socket nothing is said. What cannot be said is logged once, and changes nothing.
+
+use std::{sync::Once, time::Duration};
+
+use callsign::{NotReady, Registry};
+use sd_notify::NotifyState;
+
+/// What a program that a command runs must not find: it is about the command's own process.
+pub(crate) const OWN_ENVIRONMENT: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+
+/// How long one wait for the registry to serve is.
+const SERVES: Duration = Duration::from_secs(60);
+
+fn say(states: &[NotifyState<'_>]) {
+    static FAILED: Once = Once::new();
+    if let Err(error) = sd_notify::notify(states) {
+        FAILED.call_once(|| tracing::warn!("the manager of services cannot be told how this is: {error}"));
+    }
+}
+
+/// It has started, and this is how it is.
+pub(crate) fn is_ready(how: &str) {
+    say(&[NotifyState::Ready, NotifyState::Status(how)]);
+}
+
+/// It ends in good order from here on.
+pub(crate) fn is_stopping() {
+    say(&[NotifyState::Stopping, NotifyState::Status("stops")]);
+}
+
+/// Says that a node has started once it serves, and that it lives as long as its members answer. Ends with the runtime.
+pub(crate) async fn of_node(registries: Vec<Registry>) {
+    let first = registries.first().cloned();
+    let serves = async {
+        let Some(first) = first else { return };
+        loop {
+            match first.ready(SERVES).await {
+                Ok(()) => return is_ready("serves"),
+                Err(NotReady::Left | NotReady::Failed(_)) => return,
+                Err(why) => say(&[NotifyState::Status(&why.to_string())]),
+            }
+        }
+    };
+    tokio::join!(serves, lives(registries));
+}
+
+/// Says that the process lives, if somebody wants to know, at least twice in the time after which it is killed otherwise: as long as these
+/// members answer, or, without any, as long as it does anything. Ends with the runtime.
+pub(crate) async fn lives(registries: Vec<Registry>) {
+    let Some(limit) = sd_notify::watchdog_enabled() else { return };
+    let pause = limit / 4;
+    loop {
+        let mut why = None;
+        for registry in &registries {
+            why = why.or(registry.live(pause).await.err());
+        }
+        match why {
+            None => say(&[NotifyState::Watchdog]),
+            Some(why) => tracing::error!("the manager of services is not told that this node lives: {why}"),
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
