@@ -21,7 +21,11 @@ use crate::{
 const TOKEN: &str = "0123456789abcdef";
 
 async fn node() -> Registry {
-    let config = Config::new("a", Arc::new(MemoryStore::new()) as SharedStore)
+    node_over(&MemoryStore::new()).await
+}
+
+async fn node_over(store: &MemoryStore) -> Registry {
+    let config = Config::new("a", Arc::new(store.clone()) as SharedStore)
         .listen(([127, 0, 0, 1], 7001).into())
         .network(Network::Memory(MemoryNetwork::new()))
         .clock(Clock::runtime());
@@ -246,6 +250,22 @@ mod singletons {
         assert_eq!((&page["singletons"][0]["name"], &page["next"]), (&"thumbnails".into(), &Value::Null));
         assert_eq!(answer(&router, asking("GET", "/singletons?after=a/b")).await.1["error"], "bad_after");
         singleton.stop().await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_fails_or_does_not_answer_is_told_from_one_without_any() {
+        let store = MemoryStore::new();
+        let router = router(&node_over(&store).await);
+        let asked = async || {
+            let (status, body) = answer(&router, asking("GET", "/singletons")).await;
+            assert_eq!((&body["error"], &body["verdict"]), (&"store_unavailable".into(), &"unknown".into()));
+            status
+        };
+        store.outage();
+        assert_eq!(asked().await, StatusCode::SERVICE_UNAVAILABLE);
+        store.heal();
+        store.set_latency(Duration::from_secs(600));
+        assert_eq!(asked().await, StatusCode::GATEWAY_TIMEOUT);
     }
 }
 
