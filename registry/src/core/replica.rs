@@ -681,7 +681,7 @@ impl Staged {
 }
 
 /// For whoever judges a replica.
-#[cfg(any(test, feature = "cores"))]
+#[cfg(any(test, feature = "cores", feature = "fuzz"))]
 impl Replica<BTreeMap<Name, Row>> {
     /// The names of the members of a group, in their order.
     #[cfg(feature = "cores")]

@@ -260,7 +260,7 @@ impl<T: Table> Rows<T> {
 }
 
 /// For whoever judges a replica.
-#[cfg(any(test, feature = "cores"))]
+#[cfg(any(test, feature = "cores", feature = "fuzz"))]
 impl Rows<BTreeMap<Name, Row>> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Name, &Row)> {
         self.table.iter().filter(|(_, row)| self.is_there(row))

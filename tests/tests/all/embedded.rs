@@ -1,11 +1,15 @@
 //! The page of an application that has it below a path of its own, in a real browser: with groups and singletons, which the pages of all other nodes
 //! show, too.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::SocketAddr,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use axum::Router;
 use callsign::{Config, Registry, Singleton, admin};
-use callsign_tests::{Cluster, StartOptions, TEST_DEADLINE, eventually};
+use callsign_tests::{Cluster, StartOptions, TEST_DEADLINE, callsign, eventually};
 use futures::future::try_join_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -135,6 +139,17 @@ fn an_application_has_the_page_below_a_path_and_groups_and_singletons_are_on_eve
     shows(&browser, "singletons", "on shop");
     assert_eq!(is_hidden("rates"), false);
     assert_eq!(browser.run("return document.querySelectorAll('b').length"), 0, "what others say is text");
+
+    // A program that nobody refreshes the lease of any more.
+    let mut run = Command::new(callsign());
+    run.args(["run", "--singleton", "mails", "--member", "rome", "--lease", "1s", "--lease-anyway"]);
+    run.args(["--store", &cluster.place.url, "--cluster", &cluster.place.cluster, "--", "sleep", "1000"]);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    shows(&browser, "singletons", "mails\trome\t");
+    run.kill().unwrap();
+    run.wait().unwrap();
+    shows(&browser, "singletons", "not refreshed for 1 s and more");
+    assert!(!browser.text("singletons").contains("not refreshed for 10 s"), "that of the application is");
 
     // It ends, and nobody follows.
     runtime.block_on(singleton.stop()).unwrap();

@@ -188,6 +188,7 @@ async fn groups_come_page_by_page_with_their_sizes() {
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
         let page = get(&router, &format!("/groups?limit=1{after}")).await;
+        assert_eq!(page["groups"].as_array().unwrap().len(), 1);
         seen.extend(page["groups"].as_array().unwrap().clone());
         let Some(next) = page["next"].as_str() else { break };
         after = format!("&after={next}");
@@ -252,22 +253,44 @@ mod singletons {
         assert_eq!(answer(&router, asking("GET", "/singletons?after=a/b")).await.1["error"], "bad_after");
         singleton.stop().await.unwrap();
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_fails_or_does_not_answer_is_told_from_one_without_any() {
+        let store = MemoryStore::new();
+        let router = router(&node_over(&store).await);
+        let asked = async || {
+            let (status, body) = answer(&router, asking("GET", "/singletons")).await;
+            assert_eq!((&body["error"], &body["verdict"]), (&"store_unavailable".into(), &"unknown".into()));
+            status
+        };
+        store.outage();
+        assert_eq!(asked().await, StatusCode::SERVICE_UNAVAILABLE);
+        store.heal();
+        store.set_latency(Duration::from_secs(600));
+        assert_eq!(asked().await, StatusCode::GATEWAY_TIMEOUT);
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_node_remembers_for_its_page_is_gone_with_the_router() {
     let registry = node().await;
+    let holders = || Arc::strong_count(&registry.node);
+    let before = holders();
+    let until = async |is_so: &dyn Fn() -> bool| {
+        let deadline = registry.clock().now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(registry.clock().now() < deadline, "{} hold the node, {before} did before", holders());
+            registry.clock().sleep_until(registry.clock().now() + Duration::from_millis(10)).await;
+        }
+    };
     let router = router(&registry);
-    let said = async || get(&router, "/history").await["changes"].to_string();
-    while !said().await.contains("a leads, epoch ") {
-        tokio::task::yield_now().await;
-        registry.clock().sleep_until(registry.clock().now() + Duration::from_millis(10)).await;
-    }
-    let nodes = Arc::strong_count(&registry.node);
+    assert!(holders() > before);
+    until(&|| registry.status().leader.is_some_and(|leader| leader.serving)).await;
+    registry.clock().sleep_until(registry.clock().now() + Duration::from_secs(2)).await;
+    let said = get(&router, "/history").await["changes"].to_string();
+    assert!(said.contains("a leads, epoch ") && said.contains("a joined"), "{said}");
     drop(router);
-    while Arc::strong_count(&registry.node) >= nodes {
-        registry.clock().sleep_until(registry.clock().now() + Duration::from_millis(10)).await;
-    }
+    until(&|| holders() <= before).await;
 }
 
 #[tokio::test(start_paused = true)]
