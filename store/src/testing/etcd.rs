@@ -105,6 +105,11 @@ impl Cluster {
 
     /// Starts a member on its data; does not wait for it.
     pub fn resume(&mut self, member: usize) {
+        self.resume_with(member, &[]);
+    }
+
+    /// The same, this time with more options.
+    pub fn resume_with(&mut self, member: usize, more: &[&str]) {
         let all: Vec<_> =
             self.peers.iter().enumerate().map(|(nth, peer)| format!("m{nth}=http://{peer}")).collect();
         let client = format!("{}://{}:{CLIENT_PORT}", self.scheme, self.addresses[member]);
@@ -127,6 +132,7 @@ impl Cluster {
             .arg(format!("--initial-cluster-token={}", self.directory.path().display()))
             .args(["--logger=zap", "--log-level=warn"])
             .args(&self.options)
+            .args(more)
             .current_dir(self.directory.path())
             // A terminal's Ctrl-C is for whoever started this process, who then ends its input.
             .process_group(0)

@@ -7,7 +7,6 @@ use super::{
     Fault,
     event::{At, Event},
     judge::Process,
-    nemesis::Kind,
     world::{Life, Stretch},
 };
 
@@ -184,7 +183,7 @@ fn row(svg: &mut String, run: &Run<'_>, scale: &Scale, node: &str, top: f64) {
             bar(svg, scale, (from, end), (top + 5.0, 5.0), ("#e0a100", "leads"));
         }
     }
-    let mine = run.faults.iter().filter(|fault| fault.node == node && fault.kind != Kind::StoreStop);
+    let mine = run.faults.iter().filter(|fault| fault.node == node && !fault.kind.hits_all());
     for (index, fault) in mine.enumerate() {
         draw_fault(svg, scale, fault, top + 42.0 + if index % 2 == 0 { 0.0 } else { 14.0 });
     }
@@ -218,7 +217,7 @@ fn moment(event: &Event) -> Option<At> {
 }
 
 fn bars(svg: &mut String, run: &Run<'_>, scale: &Scale, top: f64) {
-    for fault in run.faults.iter().filter(|fault| fault.kind == Kind::StoreStop) {
+    for fault in run.faults.iter().filter(|fault| fault.kind.hits_all()) {
         draw_fault(svg, scale, fault, top + 8.0);
     }
     let mut counts = std::collections::BTreeMap::new();

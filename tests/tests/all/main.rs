@@ -11,6 +11,7 @@ mod doctor;
 mod documented;
 mod draining;
 mod errors;
+mod etcd;
 mod explain;
 mod full_disk;
 mod hold;
