@@ -14,7 +14,7 @@ use crate::{duration, keys::KeyFiles, lease, usage::Usage};
 /// Where the cluster is, and what this node is in it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JoinArgs {
-    /// Where the cluster keeps what it agrees on: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`.
+    /// Where the cluster keeps what it agrees on: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`.
     #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true)]
     store: String,
     /// The cluster. Nodes of different clusters refuse each other.

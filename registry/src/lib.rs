@@ -66,6 +66,7 @@
 //! | `tls` | on | links that are encrypted with certificates: [`Tls`] |
 //! | `election` | on | the module `election`, and singletons |
 //! | `postgres` | off | the store `postgres:`, and with `election` leases in a table |
+//! | `etcd` | off | the store `etcd:` |
 //! | `fdb` | off | the store `fdb:`, by API version 7.3; the program links `FoundationDB`'s client. `fdb-7_1` and `fdb-7_4` are for other versions |
 //! | `admin` | off | the module `admin`: a page and answers over HTTP for your axum application |
 //! | `node-server` | off | links over the sessions of an application's own `NodeServer`; an experiment |
@@ -79,6 +80,7 @@
 //! |---|---|---|
 //! | `sqlite:PATH` | processes on one machine | at once |
 //! | `postgres://USER@HOST/DATABASE` | any machines | after the lease, 10 s by default |
+//! | `etcd://HOST,HOST,HOST/PREFIX` | any machines, with etcd | after the lease |
 //! | `fdb:CLUSTER_FILE` | any machines, with `FoundationDB` | after the lease |
 //! | `memory:` | one process, and tests | at once |
 //!

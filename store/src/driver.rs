@@ -3,8 +3,10 @@
 pub mod clock;
 pub mod conformance;
 pub mod entropy;
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod examine;
-#[cfg(any(test, feature = "sqlite", feature = "postgres", feature = "any-fdb"))]
+#[cfg(any(test, feature = "sqlite", feature = "postgres", feature = "etcd", feature = "any-fdb"))]
 mod failures;
 #[cfg(feature = "any-fdb")]
 pub mod fdb;
@@ -12,7 +14,13 @@ mod finding;
 pub mod lock;
 pub mod memory;
 pub mod metrics;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+mod newest;
 pub mod open;
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+#[cfg_attr(not(feature = "postgres"), allow(unreachable_pub))]
+// the store in Postgres shows it to a lease in a table
+mod pauses;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]

@@ -18,7 +18,7 @@ pub enum StoreError {
 pub enum OpenError {
     /// The URL names no backend that there is.
     #[error(
-        "{url:?} is not a store: use memory:, sqlite:PATH, postgres://user@host/database or fdb:CLUSTER_FILE"
+        "{url:?} is not a store: use memory:, sqlite:PATH, postgres://user@host/database, etcd://host:2379/prefix or fdb:CLUSTER_FILE"
     )]
     UnknownScheme {
         /// The URL as given.
@@ -51,6 +51,12 @@ pub enum OpenError {
     /// The URL of a Postgres database makes no sense. It is not repeated here: it may hold a password.
     #[error("the store's Postgres URL: {cause}")]
     WrongPostgresUrl {
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// The URL of an etcd cluster makes no sense. It is not repeated here: it may hold a password.
+    #[error("the store's etcd URL: {cause}")]
+    WrongEtcdUrl {
         /// What is wrong with it.
         cause: String,
     },
@@ -174,6 +180,7 @@ fn built_in() -> String {
         ("memory:", true),
         ("sqlite:", cfg!(feature = "sqlite")),
         ("postgres:", cfg!(feature = "postgres")),
+        ("etcd:", cfg!(feature = "etcd")),
         ("fdb:", cfg!(feature = "any-fdb")),
     ];
     let there: Vec<_> = stores.iter().filter(|(_, is_there)| *is_there).map(|(scheme, _)| *scheme).collect();
@@ -191,7 +198,11 @@ mod tests {
     fn the_stores_of_this_build_are_listed_as_people_would() {
         let listed = built_in();
         assert!(listed.starts_with("memory:"), "{listed}");
-        if cfg!(feature = "sqlite") || cfg!(feature = "postgres") || cfg!(feature = "any-fdb") {
+        if cfg!(feature = "sqlite")
+            || cfg!(feature = "postgres")
+            || cfg!(feature = "etcd")
+            || cfg!(feature = "any-fdb")
+        {
             assert_eq!(listed.matches(" and ").count(), 1, "{listed}");
         }
     }

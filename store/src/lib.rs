@@ -36,6 +36,9 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "etcd")]
+#[doc(inline)]
+pub use self::driver::etcd;
 #[cfg(feature = "any-fdb")]
 #[doc(inline)]
 pub use self::driver::fdb;

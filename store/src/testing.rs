@@ -1,10 +1,12 @@
 //! For tests, also of the crates above.
 #![allow(missing_docs, clippy::unwrap_used)] // tests may panic
 
+#[cfg(feature = "etcd")]
+pub mod etcd;
 pub mod log;
 #[cfg(feature = "postgres")]
 pub mod postgres;
-#[cfg(all(test, any(feature = "postgres", feature = "any-fdb")))]
+#[cfg(all(test, any(feature = "postgres", feature = "etcd", feature = "any-fdb")))]
 pub(crate) mod writers;
 
 /// How long a test waits for what must come, where nothing shorter is promised. Only tests that fail wait so long.

@@ -15,6 +15,7 @@ pub mod chaos;
 mod client;
 mod cluster;
 mod dead;
+pub mod etcd;
 mod history;
 mod holds;
 mod links;

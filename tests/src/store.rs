@@ -1,7 +1,7 @@
 //! The store that the clusters of the tests are over: what `CALLSIGN_TEST_STORE` says.
 //!
 //! Unset or `sqlite`: a fresh file for each cluster. `postgres`: a private server for each cluster, where Postgres is
-//! installed. Anything else is the URL of a store that is there already; each cluster has a name of its own in it.
+//! installed. `etcd`: three private servers for each cluster, where etcd is installed. Anything else is the URL of a store that is there already; each cluster has a name of its own in it.
 
 use std::{
     path::Path,
@@ -10,7 +10,10 @@ use std::{
 
 use callsign_store::testing::postgres::Server;
 
-use crate::wait::{TEST_DEADLINE, eventually};
+use crate::{
+    etcd::EtcdServers,
+    wait::{TEST_DEADLINE, eventually},
+};
 
 #[allow(dead_code, clippy::unwrap_used)] // the store's own tests do more with it
 /// Says over which store the tests run.
@@ -22,6 +25,7 @@ pub struct TestStore {
     /// The cluster's name in it.
     pub cluster: String,
     server: Option<PostgresServer>,
+    etcd: Option<EtcdServers>,
 }
 
 impl TestStore {
@@ -33,8 +37,10 @@ impl TestStore {
                 let server = PostgresServer::start();
                 let server =
                     server.unwrap_or_else(|| panic!("{STORE}=postgres, and Postgres is not installed"));
-                Self { url: server.url(), cluster: "default".to_owned(), server: Some(server) }
+                let url = server.url();
+                Self { server: Some(server), ..Self::plain(url) }
             }
+            Ok("etcd") => Self::etcd().unwrap_or_else(|| panic!("{STORE}=etcd, and etcd is not installed")),
             Ok(url) => Self::at(url),
         }
     }
@@ -44,30 +50,51 @@ impl TestStore {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let cluster = format!("test-{}-{count}-{:08x}", std::process::id(), nanos());
-        Self { url: url.to_owned(), cluster, server: None }
+        Self { cluster, ..Self::plain(url.to_owned()) }
     }
 
     /// The same store and cluster, for others than those whose server it is.
     #[must_use]
     pub fn share(&self) -> Self {
-        Self { url: self.url.clone(), cluster: self.cluster.clone(), server: None }
+        Self { cluster: self.cluster.clone(), ..Self::plain(self.url.clone()) }
     }
 
     /// A file in a directory, whatever the environment says.
     pub fn file(directory: &Path) -> Self {
-        let url = format!("sqlite:{}", directory.join("store.db").display());
-        Self { url, cluster: "default".to_owned(), server: None }
+        Self::plain(format!("sqlite:{}", directory.join("store.db").display()))
+    }
+
+    fn plain(url: String) -> Self {
+        Self { url, cluster: "default".to_owned(), server: None, etcd: None }
     }
 
     /// A private Postgres server, whatever the environment says. `None`, with a line that says so, where it is not installed.
     pub fn postgres() -> Option<Self> {
         let server = PostgresServer::start()?;
-        Some(Self { url: server.url(), cluster: "default".to_owned(), server: Some(server) })
+        let url = server.url();
+        Some(Self { server: Some(server), ..Self::plain(url) })
+    }
+
+    /// Three private etcd servers, whatever the environment says. `None`, with a line that says so, where it is not installed.
+    pub fn etcd() -> Option<Self> {
+        let etcd = EtcdServers::start()?;
+        let url = etcd.url();
+        Some(Self { etcd: Some(etcd), ..Self::plain(url) })
     }
 
     /// Whether it has a private server.
     pub fn has_server(&self) -> bool {
         self.server.is_some()
+    }
+
+    /// The private etcd servers, if it has some.
+    pub fn etcd_servers(&mut self) -> Option<&mut EtcdServers> {
+        self.etcd.as_mut()
+    }
+
+    /// Whether it has private etcd servers.
+    pub fn has_etcd(&self) -> bool {
+        self.etcd.is_some()
     }
 
     /// The private server, if it has one.

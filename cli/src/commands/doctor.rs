@@ -40,7 +40,7 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Arguments of `callsign doctor`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`. It is made ready for nodes if it is not.
+    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`. It is made ready for nodes if it is not.
     #[arg(long)]
     store: String,
     #[command(flatten)]

@@ -23,7 +23,7 @@ use crate::{
 /// Arguments of `callsign registries`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The store of the cluster: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`.
+    /// The store of the cluster: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`.
     #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true, value_parser = shared_store)]
     store: String,
     /// The cluster.

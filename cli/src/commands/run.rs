@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// What there is one of. Nodes that name the same one, in the same cluster and store, take turns.
     #[arg(long)]
     singleton: String,
-    /// The store that all nodes share: `sqlite:PATH` on one machine, `postgres://USER@HOST/DATABASE` on several.
+    /// The store that all nodes share: `sqlite:PATH` on one machine, `postgres://USER@HOST/DATABASE` or `etcd://HOST/PREFIX` on several.
     /// Default: a file of this user, for this machine.
     #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true, value_parser = shared_store)]
     store: Option<String>,

@@ -39,7 +39,7 @@ const COMMIT_ATTEMPTS: u32 = 20;
 /// Arguments of `callsign wipe`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` or `fdb:CLUSTER_FILE`.
+    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`.
     #[arg(long, value_parser = shared_store)]
     store: String,
     /// The cluster.

@@ -33,6 +33,8 @@ macro_rules! on_every_store {
         on_every_store! { @store sqlite: $($name)* }
         #[cfg(feature = "postgres")]
         on_every_store! { @store postgres: $($name)* }
+        #[cfg(feature = "etcd")]
+        on_every_store! { @store etcd: $($name)* }
     };
     (@store $store:ident: $($name:ident)*) => {
         mod $store {

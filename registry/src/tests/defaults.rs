@@ -36,7 +36,7 @@ fn the_defaults_of_a_node_are_these() {
             "((\"default\", \"default\", 127.0.0.1:0, None, None), 1, false)",
             "(5s, None, 5s, Wait)",
             "SessionTiming { lease: 10s, margin: 500ms, drift_ppm: 1000, beat_every: 2s, observe_every: 1s, \
-             sweep_after: 3600s, sweep_page: 250 }",
+             sweep_after: 3600s, sweep_page: 100 }",
             "ElectorTiming { poll: 1s, silence: 2s, lock: 3s, handoff: 2s, turn: 20ms, closed: 50ms, \
              sweep_after: 3600s }",
             "LinkTiming { handshake: 3s, ping: 1s, silence: 5s, redial_min: 50ms, redial_max: 2s, leave: 2s \

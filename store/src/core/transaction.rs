@@ -189,6 +189,14 @@ pub enum Piece {
     Value,
     /// All its keys and values together.
     Transaction,
+    /// The number of its checks, or of its writes, where the store counts them.
+    Operations,
+}
+
+impl Piece {
+    fn unit(self) -> &'static str {
+        if self == Self::Operations { "operations" } else { "bytes" }
+    }
 }
 
 impl fmt::Display for Piece {
@@ -196,20 +204,20 @@ impl fmt::Display for Piece {
         f.write_str(match self {
             Self::Key => "a key",
             Self::Value => "a value",
-            Self::Transaction => "a transaction",
+            Self::Transaction | Self::Operations => "a transaction",
         })
     }
 }
 
 /// Which limit a transaction breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
-#[error("{what} of {size} bytes, the store takes {limit}")]
+#[error("{what} of {size} {}, the store takes {limit}", what.unit())]
 pub struct TooLarge {
     /// What is too large.
     pub what: Piece,
-    /// Its size in bytes.
+    /// Its size: in bytes, but for operations.
     pub size: usize,
-    /// The most that the store takes, in bytes.
+    /// The most that the store takes, in the same unit.
     pub limit: usize,
 }
 

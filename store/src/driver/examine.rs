@@ -13,7 +13,7 @@ pub fn examine(url: &str) -> Vec<Finding> {
         Some(("memory", _)) => vec![
             Finding::new("reach", Verdict::Warning, "a store in memory is of one process, and gone with it")
                 .advise(
-                    "for more than tests use sqlite:PATH, postgres://USER@HOST/DATABASE or fdb:CLUSTER_FILE",
+                    "for more than tests use sqlite:PATH, postgres://USER@HOST/DATABASE, etcd://HOST/PREFIX or fdb:CLUSTER_FILE",
                 ),
         ],
         #[cfg(feature = "sqlite")]
@@ -30,6 +30,8 @@ pub fn examine(url: &str) -> Vec<Finding> {
         }
         #[cfg(feature = "postgres")]
         Some(("postgres" | "postgresql", _)) => super::postgres::examine(url),
+        #[cfg(feature = "etcd")]
+        Some(("etcd", _)) => super::etcd::examine(url),
         _ => Vec::new(),
     }
 }

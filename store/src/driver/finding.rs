@@ -57,7 +57,8 @@ impl From<&OpenError> for Finding {
             | OpenError::EmptyPath { .. }
             | OpenError::UnexpectedPath { .. }
             | OpenError::UnknownOption { .. }
-            | OpenError::WrongPostgresUrl { .. } => ("url", Verdict::Usage, None),
+            | OpenError::WrongPostgresUrl { .. }
+            | OpenError::WrongEtcdUrl { .. } => ("url", Verdict::Usage, None),
             OpenError::NotInThisBuild { .. } => {
                 ("url", Verdict::Usage, Some("build with that feature, or use another store"))
             }

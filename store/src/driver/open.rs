@@ -37,6 +37,8 @@ pub(super) fn missing_file(url: &str) -> Option<PathBuf> {
 ///
 /// | `postgres://USER@HOST/DATABASE` | a database shared by nodes anywhere; its tables are created, it itself is not (feature `postgres`) |
 ///
+/// | `etcd://USER@HOST,HOST,HOST/PREFIX` | keys below a prefix of an etcd cluster, shared by nodes anywhere (feature `etcd`) |
+///
 /// | `fdb:CLUSTER_FILE` | a `FoundationDB` cluster, shared by nodes anywhere; `fdb:` alone takes the cluster file that the client library finds (feature `fdb`) |
 ///
 /// A path is taken as it is, up to the first `?`; nothing in it is decoded.
@@ -45,6 +47,10 @@ pub(super) fn missing_file(url: &str) -> Option<PathBuf> {
 /// (`postgres:host=/run/postgresql user=callsign dbname=callsign`). Several hosts may be named; the one that takes writes
 /// is used. `sslmode` is `disable`, `prefer`, `require` or `verify-full`; `sslrootcert=PATH` names whom to trust. Without
 /// a password in it, the environment's `PGPASSWORD` is used.
+///
+/// For etcd, the port is 2379 and the prefix `callsign` where none is given. `ca=PATH` encrypts, and names whom to trust;
+/// `cert=PATH` and `key=PATH` are the client's own certificate; `tls=on` trusts the system's authorities. Without a password
+/// for a user, the environment's `ETCDCTL_PASSWORD` is used.
 pub fn open(url: &str) -> Result<SharedStore, OpenError> {
     let unknown = || OpenError::UnknownScheme { url: url.to_owned() };
     let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
@@ -69,6 +75,10 @@ pub fn open(url: &str) -> Result<SharedStore, OpenError> {
         "postgresql" => Err(OpenError::NotInThisBuild { scheme: "postgres".to_owned() }),
         #[cfg(not(feature = "postgres"))]
         "postgres" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
+        #[cfg(feature = "etcd")]
+        "etcd" => Ok(Arc::new(super::etcd::EtcdStore::open(url)?)),
+        #[cfg(not(feature = "etcd"))]
+        "etcd" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
         #[cfg(feature = "any-fdb")]
         "fdb" => Ok(Arc::new(super::fdb::FdbStore::open(url)?)),
         #[cfg(not(feature = "any-fdb"))]
@@ -92,7 +102,7 @@ fn sqlite_options(text: &str) -> Result<SqliteOptions, OpenError> {
 
 /// Reads a URL as far as that goes without opening anything.
 #[cfg(any(test, feature = "fuzz"))]
-#[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), allow(unused_variables))]
+#[cfg_attr(not(any(feature = "sqlite", feature = "postgres", feature = "etcd")), allow(unused_variables))]
 pub(crate) fn parse(url: &str) {
     let Some((scheme, rest)) = url.split_once(':') else { return };
     match scheme {
@@ -101,6 +111,12 @@ pub(crate) fn parse(url: &str) {
         #[cfg(feature = "postgres")]
         "postgres" | "postgresql" if !rest.contains("sslrootcert") => {
             if let Ok(address) = super::postgres::Address::parse(url) {
+                let _ = address.describe();
+            }
+        }
+        #[cfg(feature = "etcd")]
+        "etcd" if !["ca=", "cert=", "key=", "tls="].iter().any(|file| rest.contains(file)) => {
+            if let Ok(address) = super::etcd::Address::parse(url) {
                 let _ = address.describe();
             }
         }
@@ -132,6 +148,8 @@ mod tests {
             let refused = refusal("fdb:/etc/foundationdb/fdb.cluster");
             assert!(matches!(refused, OpenError::NotInThisBuild { scheme } if scheme == "fdb"));
         }
+        #[cfg(not(feature = "etcd"))]
+        assert!(matches!(refusal("etcd://h/p"), OpenError::NotInThisBuild { scheme } if scheme == "etcd"));
         #[cfg(not(feature = "postgres"))]
         for url in ["postgres://h/db", "postgresql://h/db"] {
             assert!(matches!(refusal(url), OpenError::NotInThisBuild { scheme } if scheme == "postgres"));

@@ -66,9 +66,7 @@ mod address;
 mod commit;
 mod examine;
 mod line;
-mod newest;
 mod notice;
-mod pauses;
 mod pipeline;
 mod read;
 mod schema;
@@ -82,11 +80,11 @@ pub(super) use examine::examine;
 /// What a lease in a table keeps its connection with. Not for programs.
 #[doc(hidden)]
 pub mod connection {
+    pub use super::super::pauses::Pauses;
     pub use super::{
         ANSWER_TIMEOUT,
         address::Address,
         line::{AbortOnDrop, Driven, NotConnected, connect_and_listen},
-        pauses::Pauses,
         schema::CREATING,
         trouble::in_words,
     };

@@ -9,6 +9,7 @@ use crate::links::{Ends, both_ways};
 
 mod clock;
 mod cut;
+mod etcd;
 mod kill;
 mod pause;
 mod slow;
@@ -53,6 +54,12 @@ kinds! {
     StoreMute "store-mute" "the answers of the store cut off for one node: what it asks for is done",
     StoreStop "store-stop" "the store stopped for all",
     Clock "clock" "the wall clock of one process set forward or back",
+    EtcdKill "etcd-kill" "SIGKILL for etcd's leader, and started again",
+    EtcdStop "etcd-stop" "SIGSTOP for etcd's leader",
+    EtcdCut "etcd-cut" "one member of etcd cut off from the other two",
+    EtcdQuorum "etcd-quorum" "two members of etcd killed: no majority",
+    EtcdCompact "etcd-compact" "etcd compacted and defragmented, again and again",
+    EtcdFull "etcd-full" "one member of etcd without space: all refuse writes",
 }
 
 /// At whom a fault is aimed.
@@ -112,12 +119,31 @@ impl Kind {
             Self::StoreMute => &store::Mute,
             Self::StoreStop => &store::Stop,
             Self::Clock => &clock::Shift,
+            Self::EtcdKill => &etcd::Kill,
+            Self::EtcdStop => &etcd::Stop,
+            Self::EtcdCut => &etcd::CutOff,
+            Self::EtcdQuorum => &etcd::Quorum,
+            Self::EtcdCompact => &etcd::Compact,
+            Self::EtcdFull => &etcd::Full,
         }
     }
 
     /// Whether everybody feels it.
     pub fn hits_all(self) -> bool {
-        self == Self::StoreStop
+        self == Self::StoreStop || self.is_of_etcd()
+    }
+
+    /// Whether it is done to etcd's own servers.
+    pub fn is_of_etcd(self) -> bool {
+        matches!(
+            self,
+            Self::EtcdKill
+                | Self::EtcdStop
+                | Self::EtcdCut
+                | Self::EtcdQuorum
+                | Self::EtcdCompact
+                | Self::EtcdFull
+        )
     }
 
     /// Whether the process ends by it.
@@ -139,6 +165,8 @@ impl Kind {
             Self::Pause => between(rng, 5, 70),
             Self::Freeze => between(rng, 150, 250),
             Self::StoreStop => between(rng, 10, 160),
+            // With the default lease, 10 s, these are 30 s.
+            Self::EtcdQuorum => lease * 3,
             _ => between(rng, 30, 160),
         }
     }

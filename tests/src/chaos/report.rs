@@ -65,7 +65,7 @@ pub fn again(directory: &Path) -> Result<Verdict> {
 pub(super) fn make(
     options: &Options,
     world: &World,
-    done: &[Fault],
+    (kinds, done): (&[Kind], &[Fault]),
     planned: usize,
     mut not_done: Vec<String>,
     (from, to): (At, At),
@@ -100,6 +100,9 @@ pub(super) fn make(
     let moves = held.is_some() && options.kinds.iter().any(|kind| kind.ends_the_process());
     let told = if shows_all(options.time) { &mut breaches } else { &mut not_done };
     told.extend(never_exercised(&verdict.checked, moves));
+    if has_room_for_all(options.time) {
+        breaches.extend(never_done(kinds, done));
+    }
     let drawn = timeline::draw(&timeline::Run {
         title: &options.heading(),
         nodes: &world.names(),
@@ -179,6 +182,16 @@ fn shows_all(time: Duration) -> bool {
     time >= Duration::from_secs(60)
 }
 
+/// Whether a run is so long that every kind of fault has to come.
+fn has_room_for_all(time: Duration) -> bool {
+    time >= Duration::from_secs(600)
+}
+
+fn never_done(kinds: &[Kind], done: &[Fault]) -> impl Iterator<Item = String> {
+    let missing = |kind: &&Kind| !done.iter().any(|fault| fault.kind == **kind);
+    kinds.iter().filter(missing).map(|kind| format!("never exercised: the fault {}", kind.name()))
+}
+
 fn never_exercised(checked: &BTreeMap<&'static str, u64>, moves: bool) -> impl Iterator<Item = String> {
     let needed = NEEDED.into_iter().chain(moves.then_some(FOLLOWED));
     needed.filter(|what| !checked.contains_key(what)).map(|what| format!("never exercised: {what}"))
@@ -245,6 +258,14 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_of_ten_minutes_fails_for_a_kind_of_fault_that_never_came() {
+        assert!(has_room_for_all(Duration::from_secs(600)) && !has_room_for_all(Duration::from_secs(599)));
+        let came = Fault { kind: Kind::EtcdFull, node: "a".to_owned(), how: String::new(), from: 0, to: 0 };
+        let missing: Vec<_> = never_done(&[Kind::Kill, Kind::EtcdFull], &[came]).collect();
+        assert_eq!(missing, ["never exercised: the fault kill"]);
+    }
 
     #[test]
     fn a_run_of_a_minute_fails_for_what_it_never_exercised_and_a_shorter_one_does_not() {

@@ -9,7 +9,6 @@ use super::{
     Fault,
     event::{At, Event},
     judge::Process,
-    nemesis::Kind,
     world::{Life, Stretch},
 };
 
@@ -171,7 +170,7 @@ fn row(drawing: &mut Drawing, run: &Run<'_>, scale: &Scale, node: &str, top: f64
             bar(drawing, scale, (from, end), (top + 5.0, 5.0), ("#e0a100", "leads"));
         }
     }
-    let mine = run.faults.iter().filter(|fault| fault.node == node && fault.kind != Kind::StoreStop);
+    let mine = run.faults.iter().filter(|fault| fault.node == node && !fault.kind.hits_all());
     for (index, fault) in mine.enumerate() {
         draw_fault(drawing, scale, fault, top + 42.0 + if index % 2 == 0 { 0.0 } else { 14.0 });
     }
@@ -199,7 +198,7 @@ fn moment(event: &Event) -> Option<At> {
 }
 
 fn bars(drawing: &mut Drawing, run: &Run<'_>, scale: &Scale, top: f64) {
-    for fault in run.faults.iter().filter(|fault| fault.kind == Kind::StoreStop) {
+    for fault in run.faults.iter().filter(|fault| fault.kind.hits_all()) {
         draw_fault(drawing, scale, fault, top + 8.0);
     }
     let mut counts = std::collections::BTreeMap::new();
@@ -220,7 +219,7 @@ fn bars(drawing: &mut Drawing, run: &Run<'_>, scale: &Scale, top: f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::nemesis::Kind, *};
 
     const S: At = 1_000_000_000;
 

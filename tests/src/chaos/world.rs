@@ -21,6 +21,7 @@ use super::{
     sink::Sink,
 };
 use crate::{
+    etcd::EtcdServers,
     links::{Links, StoreLinks},
     process::{kill, wait_until_stopped},
     store::TestStore,
@@ -118,6 +119,8 @@ pub struct World {
     holders: Option<Holders>,
     store_links: Option<StoreLinks>,
     lock: Option<WriteLock>,
+    /// The member of etcd to which something is done.
+    struck: Option<usize>,
     sink: Sink,
     view: StoreView,
     place: TestStore,
@@ -146,6 +149,7 @@ impl World {
             processes: BTreeMap::new(),
             store_links: StoreLinks::can_cut(&place.url).then(StoreLinks::default),
             lock: None,
+            struck: None,
             sink: Sink::start(directory)?,
             view: StoreView::open(&place),
             place,
@@ -461,7 +465,19 @@ impl World {
 
     /// Whether the store can be stopped for all.
     pub fn can_stop_store(&self) -> bool {
-        self.place.has_server() || self.view.can_lock()
+        self.place.has_server() || self.place.has_etcd() || self.view.can_lock()
+    }
+
+    /// Whether the store is in etcd servers of our own.
+    pub fn has_etcd(&self) -> bool {
+        self.place.has_etcd()
+    }
+
+    /// Does something to them; the other is whom it is done to.
+    pub fn with_etcd(&mut self, act: impl FnOnce(&mut EtcdServers, &mut Option<usize>)) {
+        if let Some(etcd) = self.place.etcd_servers() {
+            act(etcd, &mut self.struck);
+        }
     }
 
     /// Stops the store for all, as far as that is possible, and says how.
@@ -469,6 +485,10 @@ impl World {
         if let Some(server) = self.place.server() {
             server.stop();
             return "the server stopped".to_owned();
+        }
+        if let Some(etcd) = self.place.etcd_servers() {
+            etcd.stop();
+            return "all servers killed".to_owned();
         }
         // Somebody may be writing.
         self.lock = wait_for(Duration::from_secs(5), || self.view.try_lock());
@@ -484,6 +504,9 @@ impl World {
         self.lock = None;
         if let Some(server) = self.place.server() {
             server.resume();
+        }
+        if let Some(etcd) = self.place.etcd_servers() {
+            etcd.resume_all();
         }
     }
 

@@ -68,7 +68,7 @@ impl Default for StoreLinks {
 impl StoreLinks {
     /// Whether the way to this store can be cut for one node.
     pub fn can_cut(store: &str) -> bool {
-        server_of(store).is_some()
+        servers_of(store).is_some()
     }
 
     /// Whether processes reach this store whatever network they are in: a file, or a socket that is one.
@@ -81,10 +81,14 @@ impl StoreLinks {
         if let Some(link) = lock(&self.nodes).get(node) {
             return link.url.clone();
         }
-        let server = server_of(store).expect("a store that has a way to be cut");
+        let mut servers = servers_of(store).expect("a store that has a way to be cut");
+        // Each node goes to another one first.
+        let first = lock(&self.nodes).len() % servers.len();
+        servers.rotate_left(first);
         let ways = Both::default();
-        let authority = self.listen(node, server, ways.clone());
-        let url = with_host(store, &authority).expect("a URL with a host");
+        let ends: Vec<_> =
+            servers.into_iter().map(|server| self.listen(node, server, ways.clone())).collect();
+        let url = with_host(store, &ends.join(",")).expect("a URL with a host");
         let link = Link { url: url.clone(), ways, asks: Faults::default(), answers: Faults::default() };
         lock(&self.nodes).insert(node.to_owned(), link);
         url
@@ -175,6 +179,16 @@ async fn carry(
         Server::Unix(socket) => pump::carry(node, UnixStream::connect(socket).await?, &ways, 0).await,
     }
     Ok(())
+}
+
+/// The servers that a URL names: all of etcd's, the first of Postgres's.
+fn servers_of(store: &str) -> Option<Vec<Server>> {
+    if let Some(rest) = store.strip_prefix("etcd://") {
+        let authority = rest.split(['/', '?']).next()?;
+        let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+        return Some(hosts.split(',').map(|host| Server::Tcp(host.to_owned())).collect());
+    }
+    Some(vec![server_of(store)?])
 }
 
 /// The first server that a URL names.

@@ -79,6 +79,16 @@ fn nothing_is_wrong_with_a_server_and_nothing_is_left_in_it() {
 }
 
 #[test]
+fn nothing_is_wrong_with_three_etcd_servers_and_nothing_is_left_in_them() {
+    let Some(place) = TestStore::etcd() else { return };
+    is_well(&place.url);
+    let said = Said::of(&place.url);
+    for check in ["version", "quorum", "leader", "space", "compaction", "clocks"] {
+        assert_eq!(said.verdict(check), "ok", "{check}: {}", said.body);
+    }
+}
+
+#[test]
 fn a_url_that_makes_no_sense_is_wrong_usage() {
     for (url, says) in [
         ("mysql:there", "is not a store"),
@@ -86,6 +96,7 @@ fn a_url_that_makes_no_sense_is_wrong_usage() {
         ("sqlite:/tmp/x.db?mode=ro", "no option"),
         ("memory:there", "something behind"),
         ("postgres://u:secret@h/d?sslmode=perhaps", "sslmode is"),
+        ("etcd://u:secret@h/p?lease=1", "its options are"),
     ] {
         let said = Said::of(url);
         said.fails(2, "url", says);

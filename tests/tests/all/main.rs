@@ -12,6 +12,7 @@ mod documented;
 mod draining;
 mod embedded;
 mod errors;
+mod etcd;
 mod explain;
 mod full_disk;
 mod hold;

@@ -121,6 +121,15 @@ fn a_postgres_server_that_is_gone_for_30_s() {
 }
 
 #[test]
+fn three_etcd_servers_that_are_gone_for_30_s() {
+    let Some(mut place) = TestStore::etcd() else { return };
+    a_store_is_gone_for_30_s(&mut place, |place, gone| {
+        let servers = place.etcd_servers().expect("private ones");
+        if gone { servers.stop() } else { servers.resume_all() }
+    });
+}
+
+#[test]
 fn a_file_that_is_locked_for_30_s() {
     let files = tempfile::tempdir().unwrap();
     let mut place = TestStore::file(files.path());

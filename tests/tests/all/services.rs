@@ -6,7 +6,6 @@ use std::{
     os::unix::net::UnixDatagram,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
 };
 
 use callsign_tests::{TEST_DEADLINE, callsign, eventually, signal};

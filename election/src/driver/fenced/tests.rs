@@ -124,6 +124,11 @@ mod conformance {
         use super::{AdvisoryLeases, Stores};
         crate::election_rows!({ Stores::postgres().map(AdvisoryLeases) });
     }
+    #[cfg(feature = "etcd")]
+    mod etcd {
+        use super::{AdvisoryLeases, Stores};
+        crate::election_rows!({ Stores::etcd().map(AdvisoryLeases) });
+    }
 }
 
 /// Grants to everybody, always: as a system that two believe to lead.

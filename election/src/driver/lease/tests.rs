@@ -17,6 +17,8 @@ mod records;
 fn stores_that_were_left_out() {
     #[cfg(not(feature = "postgres"))]
     println!("skipped: elections on Postgres: built without the feature `postgres`");
+    #[cfg(not(feature = "etcd"))]
+    println!("skipped: elections on etcd: built without the feature `etcd`");
     #[cfg(not(feature = "any-fdb"))]
     println!("skipped: elections on FoundationDB: built without the feature `fdb`");
 }
@@ -39,6 +41,12 @@ macro_rules! on_every_store {
             #[allow(unused_imports)] // one of the macros is in scope already
             use super::$tests;
             $tests!({ $crate::lease::tests::beds::Stores::postgres() });
+        }
+        #[cfg(feature = "etcd")]
+        mod etcd {
+            #[allow(unused_imports)] // one of the macros is in scope already
+            use super::$tests;
+            $tests!({ $crate::lease::tests::beds::Stores::etcd() });
         }
         #[cfg(feature = "any-fdb")]
         mod foundationdb {

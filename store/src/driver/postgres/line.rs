@@ -12,13 +12,14 @@ use tokio_postgres::{AsyncMessage, Client, Error};
 use super::{
     ANSWER_TIMEOUT,
     address::Address,
-    newest::Newest,
     notice::Event,
-    pauses::Pauses,
     sql::{self, Statements},
     trouble::{in_words, spoils_connection},
 };
-use crate::{core::transaction::Version, driver::supervision::Supervisor};
+use crate::{
+    core::transaction::Version,
+    driver::{newest::Newest, pauses::Pauses, supervision::Supervisor},
+};
 
 /// What a connection is for.
 #[derive(Clone, Debug)]

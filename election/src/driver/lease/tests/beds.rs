@@ -86,6 +86,20 @@ impl Stores {
         Some(Self::new(in_turn(stores), server))
     }
 
+    /// A cluster that all tests that run at one time share.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn etcd() -> Option<Self> {
+        use callsign_store::{etcd::EtcdStore, testing::etcd::Cluster};
+
+        static SHARED: Mutex<std::sync::Weak<Cluster>> = Mutex::new(std::sync::Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let cluster =
+            if let Some(cluster) = shared.upgrade() { cluster } else { Arc::new(Cluster::start()?) };
+        *shared = Arc::downgrade(&cluster);
+        let stores: Vec<_> = (0..2).map(|_| EtcdStore::open(&cluster.url("test")).unwrap()).collect();
+        Some(Self::new(in_turn(stores), cluster))
+    }
+
     /// The cluster that the environment's `FDB_CLUSTER_FILE` names.
     #[cfg(feature = "any-fdb")]
     pub(crate) fn foundationdb() -> Option<Self> {

@@ -305,9 +305,10 @@ async fn crowd(stores: &Stores, place: &Place<'_>, many: usize) {
     use crate::{AuthorityTime, core::state::Row};
     let keys = ClusterKeys::new(&cluster()).election(&place.bed.election);
     let store = stores.store();
-    for chunk in 0..many / 1000 {
+    for chunk in 0..many / 100 {
         let mut transaction = Transaction::new();
-        for n in 0..1000 {
+        // As many as every store takes.
+        for n in 0..100 {
             let row = Row {
                 incarnation: Incarnation(1),
                 priority: 1,
@@ -319,7 +320,13 @@ async fn crowd(stores: &Stores, place: &Place<'_>, many: usize) {
             };
             transaction = transaction.put(keys.candidate(&id(&format!("x{chunk}-{n}"))), row.to_value());
         }
-        while !matches!(store.commit(transaction.clone()).await, CommitOutcome::Committed(_)) {}
+        loop {
+            match store.commit(transaction.clone()).await {
+                CommitOutcome::Committed(_) => break,
+                CommitOutcome::TooLarge(broken) => panic!("{broken}"),
+                _ => {}
+            }
+        }
     }
 }
 
