@@ -12,8 +12,8 @@ use crate::core::{caller::OnOutage, tuning::Tuning};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StoreSource {
-    /// A URL: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` (feature `postgres`), or `memory:` for a store of this node
-    /// alone.
+    /// A URL: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` (feature `postgres`), `etcd://HOST/PREFIX` (feature `etcd`), or
+    /// `memory:` for a store of this node alone.
     Url(String),
     /// A store that is open already.
     Open(SharedStore),

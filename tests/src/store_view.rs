@@ -67,8 +67,9 @@ impl StoreView {
     /// Makes the log longer: bytes that are no batches, up to this position, which becomes the last one.
     pub fn pad_log(&self, end: Position) {
         let from = self.commit().0 + 1;
-        for first in (from..=end.0).step_by(5000) {
-            let positions = first..=end.0.min(first + 4999);
+        for first in (from..=end.0).step_by(100) {
+            // As many as every store takes in one transaction.
+            let positions = first..=end.0.min(first + 99);
             self.commit_all(positions.fold(Transaction::new(), |all, position| {
                 all.put(self.keys.log(Position(position)), b"padding".to_vec())
             }));

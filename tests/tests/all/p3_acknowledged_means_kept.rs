@@ -81,6 +81,9 @@ fn a_node_that_dies_ten_times_in_a_row_costs_the_others_nothing() {
 #[test]
 fn a_store_that_another_program_writes_to_for_5_s_costs_no_session_and_no_name() {
     let cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c"]);
+    if !cluster.store.can_lock() {
+        return println!("skipped: nobody can keep all others from writing to this store");
+    }
     let (load, _sampler) = cluster.load();
     cluster.wait_for_registrations(SOME);
     cluster.hold_the_store(Duration::from_secs(5));

@@ -170,7 +170,7 @@ fn quota_in(metrics: &str) -> Option<i64> {
 
 fn judge(described: &str, facts: &Facts) -> Vec<Finding> {
     let mut findings = vec![reach(described, facts), version(facts)];
-    findings.extend([quorum(facts), leader(facts), space(facts), compaction(facts)]);
+    findings.extend([quorum(facts), leader(facts), durability(facts), space(facts), compaction(facts)]);
     findings.push(Finding::new(
         "clocks",
         Verdict::Ok,
@@ -241,6 +241,14 @@ fn quorum(facts: &Facts) -> Finding {
             .advise("an even number bears no more failures than one member less: add or remove one"),
         _ => Finding::new("quorum", Verdict::Ok, said),
     }
+}
+
+fn durability(facts: &Facts) -> Finding {
+    let said = match facts.list.iter().filter(|member| !member.is_learner).count() {
+        1 => "commits are on the disk of one member before they are answered".to_owned(),
+        _ => "commits are on the disks of a majority before they are answered".to_owned(),
+    };
+    Finding::new("durability", Verdict::Ok, said)
 }
 
 fn leader(facts: &Facts) -> Finding {
