@@ -112,9 +112,14 @@ fn cast_here(inner: &Inner, actors: &[u64], kind: u64, variant: &str, args: &[u8
             SerializedMessage::Cast { variant: variant.to_owned(), args: args.to_owned(), metadata: None };
         actor.send(message, span).is_ok()
     };
-    // The table is not locked while messages are read, which is the application's code.
-    let found = actors.chunks(FOUND_AT_ONCE).map(|some| inner.exports.find_all(some, kind));
-    found.map(|some| some.iter().filter(|actor| cast(actor)).count()).sum()
+    let mut found = Vec::with_capacity(FOUND_AT_ONCE.min(actors.len()));
+    let mut reached = 0;
+    for some in actors.chunks(FOUND_AT_ONCE) {
+        inner.exports.find_all(some, kind, &mut found);
+        // The table is not locked while messages are read, which is the application's code.
+        reached += found.drain(..).filter(cast).count();
+    }
+    reached
 }
 
 /// Takes a frame for many actors. Those that have ended get nothing, and nobody is told: the sender knows of members of a group, and hears of

@@ -54,10 +54,10 @@ impl Exports {
         Self::find_in(&lock(&self.kinds), pid, kind)
     }
 
-    /// Those of these actors that take this kind, and live.
-    pub(super) fn find_all(&self, pids: &[u64], kind: u64) -> Vec<Exported> {
+    /// Adds those of these actors that take this kind, and live.
+    pub(super) fn find_all(&self, pids: &[u64], kind: u64, found: &mut Vec<Exported>) {
         let kinds = lock(&self.kinds);
-        pids.iter().filter_map(|pid| Self::find_in(&kinds, *pid, kind).ok()).collect()
+        found.extend(pids.iter().filter_map(|pid| Self::find_in(&kinds, *pid, kind).ok()));
     }
 
     fn find_in(kinds: &Swept<u64, Export>, pid: u64, kind: u64) -> Result<Exported, NotDelivered> {
@@ -139,8 +139,12 @@ mod tests {
         assert_eq!(exports.find(pid, 7).map(drop), Ok(()));
         assert_eq!(exports.find(dead[0], 7).map(drop), Err(NotDelivered::NotExported), "forgotten");
         assert_eq!(exports.find(dead[2999], 7).map(drop), Err(NotDelivered::Gone));
-        assert_eq!(exports.find_all(&[dead[0], pid, dead[2999]], 7).len(), 1);
-        assert_eq!(exports.find_all(&[pid], 8).len(), 0);
+        let found = |pids: &[u64], kind| {
+            let mut found = Vec::new();
+            exports.find_all(pids, kind, &mut found);
+            found.len()
+        };
+        assert_eq!((found(&[dead[0], pid, dead[2999]], 7), found(&[pid], 8)), (1, 0));
     }
 
     #[tokio::test]
