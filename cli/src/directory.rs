@@ -45,6 +45,11 @@ pub(crate) struct Which {
 }
 
 impl Which {
+    /// Whether it is said which node is meant.
+    pub(crate) fn names_a_node(&self) -> bool {
+        self.node.is_some()
+    }
+
     /// A client of the node that is to be asked. `client` makes one for an address.
     pub(crate) fn find(
         &self,

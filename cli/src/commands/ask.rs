@@ -204,6 +204,11 @@ pub(crate) fn unregister(args: &NameArgs) -> ExitCode {
 
 /// Has a node take no new names, and hand over what it leads, before it is stopped.
 pub(crate) fn drain(args: &Args) -> ExitCode {
+    if !args.which.names_a_node() {
+        // There is no way back, so none is taken that was not meant.
+        let why = "say with --node which node is to drain: it takes no new names from then on";
+        return args.print(Err(Usage(why.to_owned()).into()), Work::Changes, |_| String::new());
+    }
     args.post("/drain", Work::Changes, json!({}), |body| match body["drained"].as_str() {
         Some("led") => format!("drained: {} leads\n", text(body, "by")),
         Some("alone") => "drained: nobody else could lead, so this node does until it leaves\n".to_owned(),

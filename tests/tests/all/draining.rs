@@ -1,8 +1,11 @@
 //! Nodes that are asked to end hand over what they lead, say whom to ask, and free their names last.
 
-use std::time::{Duration, Instant};
+use std::{
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
 
-use callsign_tests::{Cluster, StartOptions, eventually};
+use callsign_tests::{Cluster, StartOptions, callsign, eventually};
 use serde_json::json;
 
 /// Long enough that nothing that is waited for here is the end of a lease.
@@ -163,4 +166,31 @@ fn a_store_that_is_gone_keeps_nobody_from_ending_and_a_second_signal_ends_it_at_
     eventually("the name is free", LEASE * 3, || cluster.node("a").client.register("desk").result());
     assert!(cluster.register("a", "desk") > token);
     cluster.check_recordings();
+}
+
+fn drain(arguments: &[&str], store: &str) -> Output {
+    Command::new(callsign()).arg("drain").args(arguments).env("CALLSIGN_STORE", store).output().unwrap()
+}
+
+#[test]
+fn a_node_that_is_named_drains_by_a_command_and_none_that_is_not() {
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b"]);
+    let store = cluster.place.url.clone();
+    let refused = drain(&["--cluster", &cluster.place.cluster], &store);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--node"), "{refused:?}");
+
+    let leader = cluster.leader();
+    let [other] = &cluster.others(&[&leader])[..] else { panic!("there is one other") };
+    let client = &cluster.node(&leader).client;
+    let drained = drain(&["--node", client.address(), "--wait", "15s"], &store);
+    assert_eq!(String::from_utf8_lossy(&drained.stdout), format!("drained: {other} leads\n"), "{drained:?}");
+    assert!(drained.status.success());
+    assert_eq!(client.get("/ready", &[]).code(), "not_ready");
+    // It is not to be started anew for that.
+    assert_eq!(client.get("/live", &[]).ok()["live"], true);
+
+    let last = drain(&["--node", cluster.node(other).client.address(), "--json"], &store);
+    let said: serde_json::Value = serde_json::from_slice(&last.stdout).unwrap();
+    assert_eq!(said["drained"], "alone", "whoever drains itself is no successor");
 }
