@@ -4,7 +4,7 @@
 
 use std::{sync::Once, time::Duration};
 
-use callsign::{NotReady, Registry};
+use callsign::{NotLive, NotReady, Registry};
 use sd_notify::NotifyState;
 
 /// What a program that a command runs must not find: it is about the command's own process.
@@ -52,14 +52,43 @@ pub(crate) async fn lives(registries: Vec<Registry>) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let pause = limit / 4;
     loop {
-        let mut why = None;
-        for registry in &registries {
-            why = why.or(registry.live(pause).await.err());
-        }
-        match why {
-            None => say(&[NotifyState::Watchdog]),
-            Some(why) => tracing::error!("the manager of services is not told that this node lives: {why}"),
+        match all_live(&registries, pause).await {
+            Ok(()) => say(&[NotifyState::Watchdog]),
+            Err(why) => tracing::error!("the manager of services is not told that this node lives: {why}"),
         }
         tokio::time::sleep(pause).await;
+    }
+}
+
+async fn all_live(registries: &[Registry], within: Duration) -> Result<(), NotLive> {
+    for registry in registries {
+        registry.live(within).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use callsign::{Clock, Config, MemoryNetwork, MemoryStore, Network, SharedStore};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_does_not_live_if_one_of_its_members_hangs() {
+        let config = Config::new("a", std::sync::Arc::new(MemoryStore::new()) as SharedStore)
+            .listen(([127, 0, 0, 1], 7001).into())
+            .network(Network::Memory(MemoryNetwork::new()))
+            .clock(Clock::runtime());
+        let first = Registry::join(config).await.unwrap();
+        let second = first.join_beside("second").await.unwrap();
+        let (members, within) = ([first.clone(), second.clone()], Duration::from_secs(1));
+        assert_eq!(all_live(&members, within).await, Ok(()));
+        for hangs in members.each_ref() {
+            hangs.hang_member(Duration::from_secs(10));
+            let hung = Err(NotLive::Unanswered { waited: within });
+            assert_eq!(all_live(&members, within).await, hung);
+            assert!(hangs.ready(SERVES).await.is_ok(), "it comes to itself");
+            assert_eq!(all_live(&members, within).await, Ok(()));
+        }
     }
 }

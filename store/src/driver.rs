@@ -17,6 +17,8 @@ pub mod metrics;
 #[cfg(any(feature = "postgres", feature = "etcd"))]
 mod newest;
 pub mod open;
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+mod own_thread;
 #[cfg(any(feature = "postgres", feature = "etcd"))]
 #[cfg_attr(not(feature = "postgres"), allow(unreachable_pub))]
 // the store in Postgres shows it to a lease in a table

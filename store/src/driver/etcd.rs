@@ -11,7 +11,7 @@
 //! they see what was answered before.
 //!
 //! **Appends.** etcd gives a commit no stamp. So an entry's place is a counter: one row for the whole store, which the
-//! transaction compares and raises. Whoever is overtaken is told so by the same answer, and takes the next place. The row is
+//! transaction compares and raises. A writer that is overtaken is told so by the same answer, and takes the next place. The row is
 //! never removed.
 //!
 //! **Unknown.** Nothing is sent twice unless etcd said that it did nothing; see `trouble` for the list. A stream that is
@@ -37,7 +37,11 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{failures::Failures, lock::lock};
+use super::{
+    failures::Failures,
+    lock::lock,
+    own_thread::{self, OwnThread, thread_is_gone},
+};
 use crate::{
     contract::{LifeGuard, OPERATION_TIMEOUT, Proof, Store},
     core::{
@@ -97,8 +101,7 @@ struct Shared {
     failures: Mutex<Failures>,
     events: mpsc::UnboundedSender<Event>,
     described: String,
-    /// Dropped, it ends the thread.
-    _stop: oneshot::Sender<()>,
+    _thread: OwnThread,
 }
 
 impl EtcdStore {
@@ -107,29 +110,14 @@ impl EtcdStore {
     pub fn open(url: &str) -> Result<Self, OpenError> {
         let address = Address::parse(url)?;
         let described = address.describe();
-        let failed = |cause: std::io::Error| OpenError::Unreachable {
-            url: described.clone(),
-            cause: cause.to_string(),
+        let open = || async move {
+            let identity = layout::prepare(&address).await?;
+            Ok(start(&Arc::new(Place::new(address, identity))))
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (opened, open) = std::sync::mpsc::channel();
-        let run = move || {
-            runtime.block_on(async move {
-                let prepared = layout::prepare(&address).await;
-                // Nobody waits any more only if the caller panicked.
-                let _ = opened.send(prepared.map(|identity| start(&Arc::new(Place::new(address, identity)))));
-                let _ = stopped.await;
-            });
-        };
-        std::thread::Builder::new().name("etcd".to_owned()).spawn(run).map_err(failed)?;
-        let gone = |_| OpenError::Unreachable {
-            url: described.clone(),
-            cause: "the store's thread has ended".to_owned(),
-        };
-        let Started { supervisor, line, events } = open.recv().map_err(gone)??;
+        let (thread, started) = OwnThread::start("etcd", &described, open)?;
+        let Started { supervisor, line, events } = started;
         let (places, failures) = (Places::default(), Mutex::default());
-        let shared = Shared { supervisor, line, places, failures, events, described, _stop: stop };
+        let shared = Shared { supervisor, line, places, failures, events, described, _thread: thread };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
@@ -157,16 +145,8 @@ impl Shared {
     }
 
     /// Runs work on the store's thread; `None` if that ended before the work did.
-    async fn run<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
-        let (reply, answer) = oneshot::channel();
-        self.supervisor.task("a request to etcd", async move {
-            // Whoever asked may have given up; the work is done nevertheless.
-            let _ = reply.send(work.await);
-        });
-        answer.await.ok()
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        own_thread::run(&self.supervisor, "a request to etcd", work).await
     }
 }
 
@@ -174,11 +154,6 @@ impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("EtcdStore").field(&self.shared.described).finish()
     }
-}
-
-/// Its thread panicked: a bug, and the message of the panic is in the log.
-fn thread_is_gone() -> StoreError {
-    StoreError::Unavailable("the store's thread has ended".to_owned())
 }
 
 impl Store for EtcdStore {

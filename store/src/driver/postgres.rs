@@ -51,7 +51,10 @@ use std::{
 use futures::{FutureExt, future::BoxFuture};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use super::failures::Failures;
+use super::{
+    failures::Failures,
+    own_thread::{self, OwnThread, thread_is_gone},
+};
 use crate::{
     contract::{LifeGuard, OPERATION_TIMEOUT, Proof, Store},
     core::{
@@ -119,8 +122,7 @@ struct Shared {
     turn: Mutex<Failures>,
     events: mpsc::UnboundedSender<Event>,
     described: String,
-    /// Dropped, it ends the thread.
-    _stop: oneshot::Sender<()>,
+    _thread: OwnThread,
 }
 
 impl PostgresStore {
@@ -129,29 +131,14 @@ impl PostgresStore {
     pub fn open(url: &str) -> Result<Self, OpenError> {
         let address = Address::parse(url)?;
         let described = address.describe();
-        let failed = |cause: std::io::Error| OpenError::Unreachable {
-            url: described.clone(),
-            cause: cause.to_string(),
+        let open = || async move {
+            let identity = schema::prepare(&address).await?;
+            Ok(start(&Arc::new(Place::new(address, identity))))
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (opened, open) = std::sync::mpsc::channel();
-        let run = move || {
-            runtime.block_on(async move {
-                // Nobody waits any more only if the caller panicked.
-                let prepared = schema::prepare(&address).await;
-                let _ = opened.send(prepared.map(|identity| start(&Arc::new(Place::new(address, identity)))));
-                let _ = stopped.await;
-            });
-        };
-        std::thread::Builder::new().name("postgres".to_owned()).spawn(run).map_err(failed)?;
-        let gone = |_| OpenError::Unreachable {
-            url: described.clone(),
-            cause: "the store's thread has ended".to_owned(),
-        };
-        let Started { supervisor, commits, reads, events } = open.recv().map_err(gone)??;
+        let (thread, started) = OwnThread::start("postgres", &described, open)?;
+        let Started { supervisor, commits, reads, events } = started;
         let turn = Mutex::default();
-        let shared = Shared { supervisor, commits, reads, turn, events, described, _stop: stop };
+        let shared = Shared { supervisor, commits, reads, turn, events, described, _thread: thread };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
@@ -177,16 +164,8 @@ struct Started {
 
 impl Shared {
     /// Runs work on the store's thread; `None` if that ended before the work did.
-    async fn run<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> Option<T> {
-        let (reply, answer) = oneshot::channel();
-        self.supervisor.task("a request to Postgres", async move {
-            // Whoever asked may have given up; the work is done nevertheless.
-            let _ = reply.send(work.await);
-        });
-        answer.await.ok()
+    async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        own_thread::run(&self.supervisor, "a request to Postgres", work).await
     }
 }
 
@@ -194,11 +173,6 @@ impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresStore").field(&self.shared.described).finish()
     }
-}
-
-/// Its thread panicked: a bug, and the message of the panic is in the log.
-fn thread_is_gone() -> StoreError {
-    StoreError::Unavailable("the store's thread has ended".to_owned())
 }
 
 impl Store for PostgresStore {

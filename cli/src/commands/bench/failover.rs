@@ -17,7 +17,7 @@ const FAILOVERS: u32 = 7;
 /// How often it is stopped.
 const STOPS: u32 = 10;
 
-/// Each is a step. Whoever calls says it with the first.
+/// Each kill is a step of progress, and so is each stop.
 pub(super) const STEPS: u64 = FAILOVERS as u64;
 pub(super) const STEPS_OF_SILENCE: u64 = STOPS as u64;
 

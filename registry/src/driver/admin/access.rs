@@ -1,4 +1,4 @@
-//! Who may ask, and how much of it is read.
+//! A request is let in or refused here, and its body is read.
 //!
 //! Without a token all programs of the machine are let in, and nobody else: whoever asks has to be at a loopback address, and not be passed on by
 //! a proxy. Web pages in a browser there reach loopback addresses, too: they name themselves (`Origin`, `Sec-Fetch-Site`), or come by a
@@ -28,12 +28,12 @@ const BODY: Duration = Duration::from_secs(10);
 /// What a proxy says of whom it asks for. It is at a loopback address itself, perhaps.
 const PASSED_ON: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
 
-/// Whom to let in.
+/// The rule by which a request is let in.
 #[derive(Clone, Debug)]
 pub(super) enum Access {
     /// All programs of this machine.
     Machine,
-    /// Whoever shows it.
+    /// Requests that show it.
     Token(AdminToken),
     /// Everyone who comes so far: the application has looked already.
     Everyone,

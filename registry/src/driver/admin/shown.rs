@@ -43,7 +43,7 @@ pub fn holder(entry: &Entry) -> Value {
     value
 }
 
-/// Who holds which name.
+/// An entry with its name.
 pub fn with_name(name: &str, entry: &Entry) -> Value {
     let mut value = holder(entry);
     value["name"] = name.into();

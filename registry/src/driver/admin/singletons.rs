@@ -1,6 +1,6 @@
 //! Singletons, and whatever else is elected by leases in the store of this node's cluster, page by page.
 //!
-//! Whoever has the seat of an election runs the singleton of its name. Every node of the cluster says the same, whether or not it takes part,
+//! The member that has the seat of an election runs the singleton of its name. Every node of the cluster says the same, whether or not it takes part,
 //! because the store says it. A lease that is not refreshed stays there until a rival takes the seat: whoever looks twice sees by `ballot`
 //! whether it is refreshed.
 

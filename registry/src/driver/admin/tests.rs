@@ -15,7 +15,7 @@ use tower::ServiceExt;
 use super::{Admin, AdminToken, HttpRefusal, Registries, router};
 use crate::{
     Clock, Config, MemoryNetwork, MemoryStore, Network, RegisterError, Registry, SharedStore,
-    driver::seat::seat,
+    driver::seat::seat, tests::driver::until,
 };
 
 const TOKEN: &str = "0123456789abcdef";
@@ -312,7 +312,7 @@ async fn a_node_that_has_lost_its_store_and_its_session_is_live_and_not_ready() 
     let registry = node_over(&store).await;
     let router = router(&registry);
     store.outage();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    until("its session is not trusted", || registry.lookup("x").is_err()).await;
     let (status, body) = answer(&router, asking("GET", "/ready")).await;
     assert_eq!((status, &body["error"]), (StatusCode::SERVICE_UNAVAILABLE, &"not_ready".into()));
     assert_eq!(get(&router, "/live").await["live"], true);
