@@ -41,6 +41,10 @@ pub struct Planned {
 /// Before the first fault: the cluster is to be there.
 const FIRST_FAULT: Duration = Duration::from_secs(1);
 
+/// Among how many of the first faults are those that end a process: a minute has no room for every kind, and has to show that a
+/// holder is followed by another.
+const ENDS_EARLY: usize = 5;
+
 /// The faults of a seed, one after the other, some of them together. Every kind comes before one comes again.
 pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: usize) -> Vec<Planned> {
     let mut rng = Rng::new(seed);
@@ -51,6 +55,9 @@ pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: u
         if bag.is_empty() {
             bag = kinds.to_vec();
             shuffle(&mut bag, &mut rng);
+            if planned.is_empty() {
+                move_ends_to_front(&mut bag, &mut rng);
+            }
         }
         let Some(kind) = bag.pop() else { break };
         let lasts = kind.lasts(lease, &mut rng);
@@ -74,6 +81,17 @@ pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: u
         at += share + lease / 10 + rng.duration(lease / 3);
     }
     planned
+}
+
+/// Takes the kinds that end a process to the end of the bag, from where they are drawn; but another one is drawn first, while a
+/// holder is found.
+fn move_ends_to_front(bag: &mut Vec<Kind>, rng: &mut Rng) {
+    let (ends, mut rest): (Vec<_>, Vec<_>) = bag.iter().partition(|kind| kind.ends_the_process());
+    for kind in ends {
+        let before = 1 + rng.index(ENDS_EARLY - 1);
+        rest.insert(rest.len().saturating_sub(before), kind);
+    }
+    *bag = rest;
 }
 
 fn before(planned: &[Planned], kind: Kind) -> usize {
@@ -106,5 +124,21 @@ mod tests {
                 assert_eq!(first.at_whom, AtWhom::Holder, "seed {seed}");
             }
         }
+    }
+
+    #[test]
+    fn a_minute_ends_the_holder_early_whatever_else_there_is() {
+        let minute = Duration::from_secs(60);
+        for seed in 0..2_000 {
+            let plan = plan(seed, minute, Duration::from_secs(3), Kind::ALL, 5);
+            for kind in [Kind::Kill, Kind::Restart] {
+                let place = plan.iter().position(|planned| planned.kind == kind);
+                let place = place.unwrap_or_else(|| panic!("seed {seed} has no {}", kind.name()));
+                assert!((1..=ENDS_EARLY).contains(&place), "seed {seed}: {} at {place}", kind.name());
+                assert_eq!(plan[place].at_whom, AtWhom::Holder, "seed {seed}");
+            }
+        }
+        let only = plan(7, minute, Duration::from_secs(3), &[Kind::Kill], 5);
+        assert!(only.len() > 10 && only.iter().all(|planned| planned.kind == Kind::Kill));
     }
 }
