@@ -63,6 +63,10 @@ impl Answer {
     }
 }
 
+/// What a user may try who has asked where nobody listens.
+const ELSEWHERE: &str =
+    "start one with `callsign node`, name another URL with --node, or find one with --store";
+
 impl Client {
     /// `wait`: how long the node itself may take for an answer.
     pub(crate) fn new(url: &NodeUrl, wait: Duration) -> Self {
@@ -141,7 +145,12 @@ impl Client {
 
     fn read(&self, response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Answer> {
         let no_answer = || format!("no answer from {}", self.url);
-        let mut response = response.with_context(no_answer)?;
+        let mut response = match response {
+            Err(ureq::Error::Io(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                return Err(error).with_context(|| format!("no node answers at {} ({ELSEWHERE})", self.url));
+            }
+            other => other.with_context(no_answer)?,
+        };
         let status = response.status().as_u16();
         let body =
             response.body_mut().with_config().limit(LARGEST).read_to_string().with_context(no_answer)?;
@@ -156,6 +165,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn who_asks_where_nobody_listens_is_told_what_to_try() {
+        // Bound and given back: nobody listens there.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("http://127.0.0.1:{port}").parse().unwrap();
+        let error =
+            Client::new(&url, Duration::from_secs(1)).get("/status", &[]).err().expect("nobody listens");
+        let said = format!("{error:#}");
+        assert!(said.starts_with(&format!("no node answers at http://127.0.0.1:{port}")), "{said}");
+        assert!(said.contains("--store"), "{said}");
+    }
 
     #[test]
     fn the_exit_status_follows_the_verdict() {

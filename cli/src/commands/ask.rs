@@ -407,11 +407,13 @@ fn member_table(body: &Value) -> String {
     let row = |member: &Value| {
         let admin = printable(member["admin"].as_str().unwrap_or_default());
         let mut cells = vec![text(member, "node"), text(member, "address"), admin];
-        cells.extend(["leads", "synced", "session_open", "linked"].map(|fact| yes_no(&member[fact])));
+        cells.extend(
+            ["leads", "synced", "session_open", "linked", "draining"].map(|fact| yes_no(&member[fact])),
+        );
         cells
     };
     let rows: Vec<_> = list(body, "members").iter().map(row).collect();
-    table(&["NODE", "ADDRESS", "ADMIN", "LEADS", "SYNCED", "SESSION OPEN", "LINKED"], &rows)
+    table(&["NODE", "ADDRESS", "ADMIN", "LEADS", "SYNCED", "SESSION OPEN", "LINKED", "DRAINS"], &rows)
 }
 
 impl Args {
@@ -489,5 +491,23 @@ impl Args {
             tell(format_args!("callsign: {}", printable(&message)));
             status.into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_say_which_of_them_drains() {
+        let member = |node, draining| {
+            json!({"node": node, "address": "127.0.0.1:1", "leads": false, "synced": true, "session_open": true,
+                   "linked": true, "draining": draining})
+        };
+        let printed = member_table(&json!({"members": [member("a", false), member("b", true)]}));
+        let rows: Vec<_> = printed.lines().map(|line| line.split_whitespace().last().unwrap()).collect();
+        assert_eq!(rows, ["DRAINS", "no", "yes"]);
     }
 }

@@ -20,7 +20,12 @@ impl fmt::Display for Event {
                 write!(f, "a snapshot of {names} names is in place, up to position {position}")
             }
             Self::HostGone { session, names } => {
-                write!(f, "the {names} names of {} are free, since session {session} is closed", session.node)
+                let (names, are) = if *names == 1 {
+                    ("one name".to_owned(), "is")
+                } else {
+                    (format!("the {names} names"), "are")
+                };
+                write!(f, "{names} of {} {are} free, since session {session} is closed", session.node)
             }
             Self::ClaimLost { name } => write!(f, "{name:?} is lost: the log does not have it"),
             Self::Orphan { name } => write!(f, "{name:?} is given up, since nobody here claims it"),
@@ -81,6 +86,10 @@ mod tests {
             (
                 Event::SnapshotInstalled { position, names: 5 },
                 "a snapshot of 5 names is in place, up to position 9",
+            ),
+            (
+                Event::HostGone { session: session.clone(), names: 1 },
+                "one name of b is free, since session b#2 is closed",
             ),
             (Event::HostGone { session, names: 5 }, "the 5 names of b are free, since session b#2 is closed"),
             (Event::ClaimLost { name: name() }, r#""x\ny" is lost: the log does not have it"#),
