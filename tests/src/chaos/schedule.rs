@@ -56,7 +56,7 @@ pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: u
             bag = kinds.to_vec();
             shuffle(&mut bag, &mut rng);
             if planned.is_empty() {
-                move_ends_to_front(&mut bag, &mut rng);
+                draw_ends_early(&mut bag, &mut rng);
             }
         }
         let Some(kind) = bag.pop() else { break };
@@ -83,13 +83,13 @@ pub fn plan(seed: u64, time: Duration, lease: Duration, kinds: &[Kind], nodes: u
     planned
 }
 
-/// Takes the kinds that end a process to the end of the bag, from where they are drawn; but another one is drawn first, while a
-/// holder is found.
-fn move_ends_to_front(bag: &mut Vec<Kind>, rng: &mut Rng) {
+/// Has the kinds that end a process drawn soon. They are not the first ones: the cluster has no holder yet when it begins. Kinds are
+/// drawn from the end of the bag.
+fn draw_ends_early(bag: &mut Vec<Kind>, rng: &mut Rng) {
     let (ends, mut rest): (Vec<_>, Vec<_>) = bag.iter().partition(|kind| kind.ends_the_process());
     for kind in ends {
-        let before = 1 + rng.index(ENDS_EARLY - 1);
-        rest.insert(rest.len().saturating_sub(before), kind);
+        let drawn_before = 1 + rng.index(ENDS_EARLY - 1);
+        rest.insert(rest.len().saturating_sub(drawn_before), kind);
     }
     *bag = rest;
 }
