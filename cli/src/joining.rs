@@ -3,8 +3,11 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Result;
-use callsign::{Config, JoinError, Keys, SessionTiming, SharedStore, StartError, open_store};
+use callsign::{
+    Config, JOIN_TIMEOUT, JoinError, Keys, SessionTiming, SharedStore, StartError, open_store_patiently,
+};
 use callsign_store::{
+    Clock,
     examine::{Finding, Verdict},
     ids::NodeName,
 };
@@ -37,8 +40,8 @@ pub(crate) struct JoinArgs {
     /// Take a lease below 1 s, or below 20 times the median of five commits at the start, which are refused otherwise.
     #[arg(long)]
     lease_anyway: bool,
-    /// How long to wait at most for the node's session. Default: 15 s for the store, and for a former node of this name that
-    /// is silent as long as the lease that it had asks.
+    /// How long to wait at most until the store can be reached, and then for the node's session. Default: 15 s for each, and for a
+    /// former node of this name that is silent as long as the lease that it had asks.
     #[arg(long, value_parser = duration::parse)]
     join_timeout: Option<Duration>,
     /// How long to wait, when told to leave, for another node to serve in this one's place.
@@ -78,10 +81,11 @@ impl JoinArgs {
         if self.lease_anyway { Ok(()) } else { lease::is_sensible(self.lease) }
     }
 
-    /// Opens the store, and sees whether the lease is long enough for it.
+    /// Opens the store, for which it waits, and sees whether the lease is long enough for it.
     pub(crate) async fn open(&self, node: &str) -> Result<SharedStore> {
-        let url = self.store.clone();
-        let opened = tokio::task::spawn_blocking(move || open_store(&url)).await?;
+        let patience = self.join_timeout.unwrap_or(JOIN_TIMEOUT);
+        let waits = |error: &_| tracing::warn!("{error}; it is tried again for {patience:?}");
+        let opened = open_store_patiently(&self.store, &Clock::boot(), Some(patience), waits).await;
         let store = opened.map_err(|error| usage(error.into()))?;
         // A name that is none is refused by whoever joins.
         if !self.lease_anyway && NodeName::new(node).is_ok() {

@@ -8,6 +8,9 @@ use callsign_transport::{Keys, LinkLimits, LinkTiming, Network, Secret, Tls};
 
 use crate::core::{caller::OnOutage, tuning::Tuning};
 
+/// How long [`Registry::join`](crate::Registry::join) waits for the store, unless it is [told](Config::join_timeout).
+pub const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// Where the cluster keeps what it agrees on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -180,7 +183,7 @@ impl Config {
         self
     }
 
-    /// How long [`Registry::join`](crate::Registry::join) waits for the node's session at most, whatever is in its way.
+    /// How long [`Registry::join`](crate::Registry::join) waits for the store and the node's session at most, whatever is in its way.
     /// Shorter than the lease that its former self had: a node that is started again after it died without proof is
     /// refused. Default: 15 s for the store, and for a former self that is silent as long as its own lease asks. A name
     /// that another process holds, and lives, is refused at once.

@@ -133,7 +133,7 @@ pub use callsign_store::{
     clock::OwnClock,
     ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
     memory::MemoryStore,
-    open as open_store,
+    open as open_store, open_patiently as open_store_patiently,
     supervision::{NodeFailure, Turn, Turns},
 };
 #[doc(hidden)]
@@ -163,7 +163,7 @@ pub use crate::driver::metrics;
 #[doc(hidden)]
 pub use crate::driver::node::observe;
 pub use crate::{
-    config::{Config, StoreSource},
+    config::{Config, JOIN_TIMEOUT, StoreSource},
     core::{
         caller::OnOutage,
         entry::Entry,

@@ -174,6 +174,13 @@ pub enum OpenError {
     },
 }
 
+impl OpenError {
+    /// Whether the same call may succeed later, though nobody changes what it was given.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Busy { .. })
+    }
+}
+
 /// The URLs that this build opens.
 fn built_in() -> String {
     let stores = [

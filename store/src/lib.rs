@@ -62,7 +62,7 @@ pub use self::{
     driver::{
         clock::Clock,
         entropy::Entropy,
-        open::{open, open_existing},
+        open::{open, open_existing, open_patiently},
     },
     error::{OpenError, StoreError},
 };

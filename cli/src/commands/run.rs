@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use callsign::{SharedStore, open_store};
+use callsign::{OpenError, SharedStore, open_store_patiently};
 use callsign_election::{
     Campaign, CampaignSettings, CampaignStarted, Election, ElectionConfig, Fault, LeaseOptions, LeaseOracle,
     Lost, Policy, Timing,
@@ -25,7 +25,6 @@ use callsign_election::{
 };
 use callsign_store::{
     Clock,
-    examine::{Finding, Verdict},
     ids::{ClusterName, ElectionName, MemberId},
 };
 use tokio::sync::{mpsc, watch};
@@ -353,23 +352,9 @@ async fn begin(
     }
 }
 
-async fn open(url: &str, say: &Say) -> Result<SharedStore> {
-    let mut is_said = false;
-    loop {
-        let opened = url.to_owned();
-        let error = match tokio::task::spawn_blocking(move || open_store(&opened)).await? {
-            Ok(store) => return Ok(store),
-            Err(error) => error,
-        };
-        // "No" stays no; who does not answer may later.
-        if Finding::from(&error).verdict != Verdict::Unknown {
-            return Err(error.into());
-        }
-        if !std::mem::replace(&mut is_said, true) {
-            say.line(format_args!("{error}; tries again, once a second"));
-        }
-        tokio::time::sleep(START_AGAIN).await;
-    }
+async fn open(url: &str, say: &Say) -> Result<SharedStore, OpenError> {
+    let waits = |error: &_| say.line(format_args!("{error}; tries again, once a second"));
+    open_store_patiently(url, &Clock::boot(), None, waits).await
 }
 
 /// Says what of the election people should know. The rest is in the log.

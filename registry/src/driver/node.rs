@@ -3,12 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use callsign_elector::{
     elector::{self, ElectorConfig, Notice},
-    session::{NodeSession, OpenSessionError, Opening, Patience, SessionConfig, SessionSight},
+    session::{NodeSession, OpenSessionError, Opening, SessionConfig, SessionSight},
     settings::Settings,
 };
 use callsign_store::{
@@ -22,7 +21,7 @@ use callsign_transport::{Endpoint, EndpointConfig, Keys, KeysRefused, Permits, T
 use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
-    config::{Config, StoreSource},
+    config::Config,
     core::{
         member::MemberConfig,
         node::{NodeCore, NodeEffect, NodeInput},
@@ -38,14 +37,12 @@ use crate::{
 mod failing;
 mod leaving;
 mod observer;
+mod opening;
 mod stepped;
 
 use leaving::Leaves;
 pub use observer::observe;
 use stepped::{NoSession, Stepped};
-
-/// How long a join waits for the store.
-const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One registry that the node has joined.
 struct Joined {
@@ -100,10 +97,7 @@ impl Node {
         let name = NodeName::new(&config.node)?;
         let cluster = ClusterName::new(&config.cluster)?;
         RegistryName::new(&config.registry)?;
-        let store = match &config.store {
-            StoreSource::Open(store) => store.clone(),
-            StoreSource::Url(url) => callsign_store::open(url)?,
-        };
+        let (store, patience) = opening::store(&config).await?;
         let outage = Outage::new(config.clock.clone());
         let store = Observed::over(store, outage.clone());
         let supervisor = Supervisor::in_turns("the node", config.turns.clone());
@@ -142,7 +136,7 @@ impl Node {
             store: store.clone(),
             clock: config.clock.clone(),
             config: session,
-            patience: config.join_timeout.map_or(Patience::ForFormer(JOIN_TIMEOUT), Patience::AtMost),
+            patience,
             record: config.record.as_deref(),
             supervisor: supervisor.clone(),
         };

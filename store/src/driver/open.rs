@@ -3,9 +3,10 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
-use super::memory::MemoryStore;
+use super::{clock::Clock, memory::MemoryStore};
 #[cfg(feature = "sqlite")]
 use crate::driver::sqlite::{SqliteOptions, SqliteStore, Synchronous};
 use crate::{contract::SharedStore, error::OpenError};
@@ -84,6 +85,52 @@ pub fn open(url: &str) -> Result<SharedStore, OpenError> {
         #[cfg(not(feature = "any-fdb"))]
         "fdb" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
         _ => Err(unknown()),
+    }
+}
+
+/// How long to wait between two attempts to open a store that could not be reached.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
+
+/// As [`open`], for who would rather wait than fail: while the server cannot be reached, or another process keeps the file from being
+/// opened, it is tried again each second. `patience` is how long at most by this clock, `None` without an end. `waits` is told why,
+/// once. What waiting does not mend is refused at once. Does not block; an attempt that was begun goes on when this is dropped.
+pub async fn open_patiently(
+    url: &str,
+    clock: &Clock,
+    patience: Option<Duration>,
+    waits: impl FnOnce(&OpenError),
+) -> Result<SharedStore, OpenError> {
+    let deadline = patience.map(|patience| clock.now() + patience);
+    let mut waits = Some(waits);
+    loop {
+        let error = match attempt(url).await {
+            Err(error) if error.may_pass() => error,
+            opened_or_refused => return opened_or_refused,
+        };
+        let next = clock.now() + OPEN_AGAIN;
+        if deadline.is_some_and(|deadline| deadline < next) {
+            return Err(error);
+        }
+        if let Some(waits) = waits.take() {
+            waits(&error);
+        }
+        clock.sleep_until(next).await;
+    }
+}
+
+async fn attempt(url: &str) -> Result<SharedStore, OpenError> {
+    // It does not block, and the simulator's runtime has no other threads.
+    if url.starts_with("memory:") {
+        return open(url);
+    }
+    let opened = url.to_owned();
+    match tokio::task::spawn_blocking(move || open(&opened)).await {
+        Ok(opened) => opened,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends, and this with it.
+            Err(_) => std::future::pending().await,
+        },
     }
 }
 
@@ -191,6 +238,19 @@ mod tests {
         let refused = open_existing(&elsewhere).map(|store| store.describe()).expect_err("it opened");
         assert!(matches!(refused, OpenError::NoDirectory { .. }), "{refused}");
         assert_eq!(missing_file("sqlite:"), None, "it names no file");
+    }
+
+    #[tokio::test]
+    async fn what_waiting_does_not_mend_is_refused_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Clock::boot();
+        for url in ["redis:host", "memory:a", "sqlite:/nowhere/at/all/x.db"] {
+            let opened = open_patiently(url, &clock, None, |why| panic!("{why} is waited for")).await;
+            let refused = opened.map(|store| store.describe()).expect_err("it opened");
+            assert!(!refused.may_pass(), "{refused}");
+        }
+        let url = format!("sqlite:{}", directory.path().join("a.db").display());
+        assert_eq!(open_patiently(&url, &clock, None, |_| {}).await.unwrap().describe(), url);
     }
 
     #[test]

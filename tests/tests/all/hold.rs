@@ -1,10 +1,10 @@
 //! `callsign hold`: a program runs while its name is held, and never two of them, whatever is done to nodes, guards and programs.
 
-use std::{process::Command, time::Duration};
+use std::{ffi::OsString, process::Command, time::Duration};
 
 use callsign_tests::{
-    Client, Did, Line, NodeProcess, Singleton, StartOptions, TEST_DEADLINE, callsign, eventually, guard_of,
-    signal,
+    Client, Did, Line, NodeProcess, Singleton, StartOptions, TEST_DEADLINE, TestStore, callsign, eventually,
+    guard_of, signal,
 };
 use rustix::process::Signal;
 
@@ -141,6 +141,27 @@ fn a_program_whose_name_is_lost_is_killed_at_once_and_runs_again_under_a_greater
     assert_eq!(next.member, "a");
     assert!(next.epoch > first.epoch, "the token grows");
     holders.check();
+}
+
+#[test]
+fn a_store_that_cannot_be_reached_is_waited_for() {
+    let Some(mut store) = TestStore::postgres() else { return };
+    let url = store.url.clone();
+    store.server().unwrap().stop();
+    let mut holders = holders(&[], &[]);
+    holders.options.extend(["--store", &url].map(OsString::from));
+    holders.launch("a");
+    says(&mut holders, "a", "it is tried again");
+    store.server().unwrap().resume();
+    assert_eq!(holders.wait_for_start(0).member, "a");
+
+    // Not for ever.
+    store.server().unwrap().stop();
+    holders.options.extend(["--join-timeout", "100ms"].map(OsString::from));
+    holders.launch("b");
+    let given_up = holders.runner("b").wait();
+    assert_eq!(given_up.status.and_then(|status| status.code()), Some(1), "{}", given_up.log);
+    assert!(given_up.log.contains("cannot be reached"), "{}", given_up.log);
 }
 
 #[test]

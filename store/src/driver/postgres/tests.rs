@@ -6,11 +6,12 @@ use tokio_postgres::{Client, NoTls};
 
 use super::*;
 use crate::{
-    SharedStore,
+    Clock, SharedStore,
     core::keys::read_key,
     driver::{
         conformance::{FIGHT, Faulty, Subject, run},
         memory::Fate,
+        open::open_patiently,
     },
     testing::{TEST_DEADLINE, log::Listening, writers::Writers},
 };
@@ -189,6 +190,24 @@ async fn a_server_that_is_starting_up_is_waited_for() {
     proxy.start_up_for(2);
     let store = PostgresStore::open(&proxy.url("postgres")).unwrap();
     at_last(&store, put("1")).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_started_later_is_waited_for() {
+    let mut server = server!();
+    server.stop();
+    let (url, clock) = (server.url("postgres"), Clock::boot());
+    let at_once = open_patiently(&url, &clock, Some(Duration::ZERO), |_| panic!("nobody waits")).await;
+    assert!(matches!(at_once, Err(OpenError::Unreachable { .. })));
+
+    let (says, said) = tokio::sync::oneshot::channel();
+    let waits = move |error: &OpenError| says.send(error.to_string()).unwrap();
+    let opening = tokio::spawn(async move { open_patiently(&url, &clock, None, waits).await });
+    let said = timeout(TEST_DEADLINE, said).await.unwrap().unwrap();
+    assert!(said.contains("cannot be reached"), "{said}");
+    server.resume();
+    let store = timeout(TEST_DEADLINE, opening).await.unwrap().unwrap().unwrap();
+    assert_eq!(store.commit(put("1")).await, CommitOutcome::Committed(Version(1)));
 }
 
 #[tokio::test]
