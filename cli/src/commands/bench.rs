@@ -21,6 +21,7 @@ mod load;
 mod names_api;
 pub(crate) mod orders;
 mod phases;
+mod spread;
 
 use cluster::Setting;
 
@@ -59,7 +60,8 @@ pub(crate) struct Args {
     /// Only what names can do besides: metadata, pages, names in order.
     #[arg(long, conflicts_with_all = ["latency", "failover"])]
     names_api: bool,
-    /// Only registrations, spread over so many registries of each node.
+    /// Only registrations, spread over so many registries of each node. If there are several, also in one, for comparison, and one
+    /// registration after the other in one of them, while the others are busy.
     #[arg(long, conflicts_with_all = ["latency", "failover", "names_api"], value_parser = clap::value_parser!(u32).range(1..=100))]
     registries: Option<u32>,
     /// Only what users see: each name has an actor of its own. By few callers and by many, with reads, memory and the longest waits.
@@ -111,14 +113,6 @@ pub(crate) struct Failovers {
     after_sigstop_ms: Vec<f64>,
 }
 
-/// What `--registries` measures.
-#[derive(Debug, Serialize)]
-pub(crate) struct Spread {
-    registries: u32,
-    registrations_per_s: f64,
-    cpu_us_per_registration: f64,
-}
-
 /// What is printed for people beside the figures.
 #[derive(Default)]
 pub(crate) struct Notes {
@@ -139,7 +133,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         workers: args.nodes.map_or(args.workers, |nodes| nodes - 1),
         observers: args.nodes.map_or(args.observers, |_| 1),
         in_flight: args.in_flight,
-        registries: args.registries.unwrap_or(1),
         patience: PATIENCE + names * PATIENCE_FOR_A_NAME,
         steps: Steps::of("bench", args.steps()),
     };
@@ -166,9 +159,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let figures = names_api::measure(&setting, names)?;
         return Ok(print(setting, serde_json::to_value(&figures)?, &names_api::rows(&figures)));
     }
-    if args.registries.is_some() {
-        let figures = phases::registrations(&setting, names)?;
-        return Ok(print(setting, serde_json::to_value(&figures)?, &spread_rows(args, &figures)));
+    if let Some(registries) = args.registries {
+        let figures = spread::measure(&setting, registries, names)?;
+        return Ok(print(setting, serde_json::to_value(&figures)?, &spread::rows(&figures)));
     }
     let mut figures = Figures::default();
     if args.latency {
@@ -189,7 +182,8 @@ impl Args {
             Self { failover: true, .. } => phases::STEPS_OF_FAILOVERS,
             Self { load: true, .. } => load::steps(&self.callers, &self.only),
             Self { names_api: true, .. } => names_api::STEPS,
-            Self { registries: Some(_), .. } | Self { latency: true, .. } => 1,
+            Self { registries: Some(registries), .. } => spread::steps(*registries),
+            Self { latency: true, .. } => 1,
             _ => phases::STEPS,
         }
     }
@@ -211,19 +205,6 @@ fn circumstances(load_before: &str, started: Instant) -> String {
         processors(),
         started.elapsed().as_secs_f64()
     )
-}
-
-fn spread_rows(args: &Args, figures: &Spread) -> Vec<Vec<String>> {
-    let beside = format!("{} names in {} registries of each node", args.names(), figures.registries);
-    let row = |what: &str, value: String, beside: String| vec![what.to_owned(), value, beside];
-    vec![
-        row("registrations, visible everywhere", format!("{:.0} /s", figures.registrations_per_s), beside),
-        row(
-            "CPU per registration, all processes",
-            format!("{} us", figures.cpu_us_per_registration),
-            String::new(),
-        ),
-    ]
 }
 
 fn failover_rows(failovers: &Failovers) -> Vec<Vec<String>> {

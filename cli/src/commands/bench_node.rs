@@ -118,8 +118,8 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
             let leader = found.context("there is no leader")?;
             report(Leading { node: leader.node.to_string(), epoch: leader.epoch.0 })
         }
-        Order::Register { names, meta, in_flight, start_ns } => {
-            report(registrations::register(node, names, meta, in_flight, start_ns).await?)
+        Order::Register { names, meta, spared, in_flight, start_ns } => {
+            report(registrations::register(node, names, meta, spared, in_flight, start_ns).await?)
         }
         Order::SelectPages { names, limit, pages } => {
             let registry = node.registry.clone();
@@ -202,10 +202,10 @@ impl Node {
         std::iter::once(&self.registry).chain(&self.others)
     }
 
-    /// The registry of a name with this number: each has its turn.
-    fn of(&self, number: u32) -> &Registry {
-        let turn = number as usize % (self.others.len() + 1);
-        self.registries().nth(turn).unwrap_or(&self.registry)
+    /// The registry of a name with this number: each has its turn, but the first ones that are spared.
+    fn of(&self, number: u32, spared: u32) -> &Registry {
+        let turn = number as usize % (self.others.len() + 1).saturating_sub(spared as usize).max(1);
+        self.registries().nth(spared as usize + turn).unwrap_or(&self.registry)
     }
 
     /// How many names are in all registries.

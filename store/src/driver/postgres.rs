@@ -49,12 +49,9 @@ use std::{
 };
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
-use super::{
-    failures::Failures,
-    own_thread::{self, OwnThread, thread_is_gone},
-};
+use super::own_thread::{self, OwnThread, thread_is_gone};
 use crate::{
     contract::{LifeGuard, OPERATION_TIMEOUT, Proof, Store},
     core::{
@@ -76,6 +73,7 @@ mod schema;
 mod sql;
 mod tls;
 mod trouble;
+mod turn;
 mod watches;
 
 pub(super) use address::Address;
@@ -95,6 +93,7 @@ pub mod connection {
 
 use line::{Line, Place, Role};
 use notice::{Event, Watch};
+use turn::Turn;
 use watches::Keeper;
 
 /// How long a request waits for a connection, for those before it, and for its turn. Shorter refuses commits when many
@@ -118,8 +117,8 @@ struct Shared {
     supervisor: Supervisor,
     commits: Line,
     reads: Line,
-    /// One commit at a time: those that queue here can still be refused as "not done". Whose turn it is counts what failed.
-    turn: Mutex<Failures>,
+    /// One transaction of the server at a time: what waits for it can still be refused as "not done".
+    turn: Turn,
     events: mpsc::UnboundedSender<Event>,
     described: String,
     _thread: OwnThread,
@@ -137,7 +136,7 @@ impl PostgresStore {
         };
         let (thread, started) = OwnThread::start("postgres", &described, open)?;
         let Started { supervisor, commits, reads, events } = started;
-        let turn = Mutex::default();
+        let turn = Turn::default();
         let shared = Shared { supervisor, commits, reads, turn, events, described, _thread: thread };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -200,12 +199,7 @@ impl Store for PostgresStore {
                     if transaction.writes.is_empty() {
                         return commit::only_check(&shared.reads, &transaction, deadline).await;
                     }
-                    let Ok(mut turn) = tokio::time::timeout_at(deadline.into(), shared.turn.lock()).await
-                    else {
-                        let why = "earlier commits of this process are not done";
-                        return CommitOutcome::Unavailable(why.to_owned());
-                    };
-                    commit::commit(&shared.commits, &transaction, deadline, &mut turn).await
+                    shared.turn.commit(&shared.commits, transaction, deadline).await
                 }
             };
             // Taken and not answered: the thread ended somewhere in between.

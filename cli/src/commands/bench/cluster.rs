@@ -24,8 +24,6 @@ pub(super) struct Setting {
     pub(super) workers: u32,
     pub(super) observers: u32,
     pub(super) in_flight: u32,
-    /// How many registries each node joins; names are spread over them.
-    pub(super) registries: u32,
     /// How long a node waits for a condition: more names take longer.
     pub(super) patience: Duration,
     /// How far it has come.
@@ -45,6 +43,8 @@ pub(super) struct Cluster<'a> {
     pub(super) name: String,
     secret: String,
     pub(super) nodes: Vec<Node>,
+    /// How many registries each node joins; names are spread over them.
+    registries: u32,
 }
 
 /// One process with a node.
@@ -123,12 +123,18 @@ impl Node {
 }
 
 impl<'a> Cluster<'a> {
-    /// Starts all nodes, and waits until they serve. `names` are what the workers are to register.
+    /// Starts all nodes, in one registry, and waits until they serve. `names` are what the workers are to register.
     pub(super) fn start(setting: &'a Setting, names: u32) -> Result<Self> {
+        Self::of_registries(setting, 1, names)
+    }
+
+    /// The same in so many registries.
+    pub(super) fn of_registries(setting: &'a Setting, registries: u32, names: u32) -> Result<Self> {
         // A cluster of its own, so that it does not matter what else the store holds.
         let unique = format!("{}-{}", std::process::id(), now_ns());
         let secret = format!("bench {unique}: no secret, but links are encrypted as with one");
-        let mut cluster = Self { setting, name: format!("bench-{unique}"), secret, nodes: Vec::new() };
+        let mut cluster =
+            Self { setting, name: format!("bench-{unique}"), secret, nodes: Vec::new(), registries };
         for worker in 0..setting.workers {
             let count = names / setting.workers + u32::from(worker < names % setting.workers);
             let name = format!("w{}", worker + 1);
@@ -157,7 +163,7 @@ impl<'a> Cluster<'a> {
             store: self.setting.store.clone(),
             cluster: self.name.clone(),
             secret: self.secret.clone(),
-            registries: self.setting.registries,
+            registries: self.registries,
             ordered,
             until,
             patience_ms: u64::try_from(self.setting.patience.as_millis())?,

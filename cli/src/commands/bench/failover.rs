@@ -47,7 +47,8 @@ pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec
             count += names.len() as usize;
             let in_flight = cluster.setting.in_flight;
             let node = cluster.nodes.last_mut().context("nobody was started")?;
-            let again: Registered = node.order(Order::Register { names, meta: 0, in_flight, start_ns: 0 })?;
+            let again: Registered =
+                node.order(Order::Register { names, meta: 0, spared: 0, in_flight, start_ns: 0 })?;
             none_failed(&again.failed)?;
         }
         cluster.await_count(count)?;

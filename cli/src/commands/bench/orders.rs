@@ -59,8 +59,9 @@ pub(crate) enum Order {
     Ready,
     /// Report the [`Leading`] node, once there is one that serves.
     Leader,
-    /// Register names by so many tasks at once, from a moment on, each with so many bytes of metadata. Reports [`Registered`].
-    Register { names: Names, meta: usize, in_flight: u32, start_ns: u64 },
+    /// Register names by so many tasks at once, from a moment on, each with so many bytes of metadata, in all registries but so many.
+    /// Reports [`Registered`].
+    Register { names: Names, meta: usize, spared: u32, in_flight: u32, start_ns: u64 },
     /// Register names that another node claims too. Reports [`Contested`].
     Contest { names: Names, in_flight: u32, start_ns: u64 },
     /// Report who holds each of the names: a list of nodes or null.

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 
 use super::{
-    Failovers, Figures, Notes, Spread,
+    Failovers, Figures, Notes,
     cluster::{Cluster, Setting},
     failover, for_each, ms, none_failed,
     orders::{Contested, Done, Lookups, Names, Order, Registered, Sequential, Usage},
@@ -84,20 +84,6 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
     Ok(())
 }
 
-/// Only registrations, in all registries of each node.
-pub(super) fn registrations(setting: &Setting, names: u32) -> Result<Spread> {
-    setting.begin(&format!("{names} registrations in {} registries", setting.registries));
-    let mut cluster = Cluster::start(setting, names)?;
-    let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
-    let took = register_all(&mut cluster, names)?;
-    let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
-    Ok(Spread {
-        registries: setting.registries,
-        registrations_per_s: per_second(names, took)?,
-        cpu_us_per_registration: cpu_for_each(&before, &after, names)?,
-    })
-}
-
 /// Microseconds of CPU of all processes for each of so many.
 pub(super) fn cpu_for_each(before: &[Usage], after: &[Usage], count: u32) -> Result<f64> {
     let cpu = |usages: &[Usage]| usages.iter().map(|usage| usage.cpu_us).sum();
@@ -125,7 +111,7 @@ pub(super) fn register_all(cluster: &mut Cluster<'_>, names: u32) -> Result<u64>
 pub(super) fn register_shares(cluster: &mut Cluster<'_>, count: usize, meta: usize) -> Result<u64> {
     let names: u32 = cluster.nodes.iter().filter_map(|node| node.share.as_ref()).map(Names::len).sum();
     let in_flight = cluster.setting.in_flight;
-    let order = |names, start_ns| Order::Register { names, meta, in_flight, start_ns };
+    let order = |names, start_ns| Order::Register { names, meta, spared: 0, in_flight, start_ns };
     let (start, mut done, all) = on_shares::<Registered>(cluster, count, order)?;
     let mut acknowledged = 0;
     for registered in all {

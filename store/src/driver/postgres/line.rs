@@ -291,7 +291,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{
-        super::{commit::commit, notice::spelled, schema},
+        super::{notice::spelled, schema, tests::commit_alone},
         *,
     };
     use crate::{
@@ -327,7 +327,7 @@ mod tests {
         for (transaction, outcome) in
             [(refused, CommitOutcome::Conflict), (put(b"a"), CommitOutcome::Committed(Version(1)))]
         {
-            assert_eq!(commit(&line, &transaction, deadline, &mut Failures::default()).await, outcome);
+            assert_eq!(commit_alone(&line, &transaction, deadline, &mut Failures::default()).await, outcome);
         }
         session.give_up();
         let told = async {

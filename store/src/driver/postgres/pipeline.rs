@@ -28,8 +28,8 @@ impl<'a, T> Pipeline<'a, T> {
         Self { steps: Vec::new(), is_sent: true }
     }
 
-    /// Sends a statement.
-    pub(super) fn push(&mut self, step: impl Future<Output = Result<T, Error>> + Send + 'a) {
+    /// Sends a statement. Returns where its answer will be among those of [`finish`](Self::finish).
+    pub(super) fn push(&mut self, step: impl Future<Output = Result<T, Error>> + Send + 'a) -> usize {
         let mut step = step.boxed();
         // Its waker does not matter: `finish` polls again.
         let step = match step.poll_unpin(&mut Context::from_waker(futures::task::noop_waker_ref())) {
@@ -41,6 +41,7 @@ impl<'a, T> Pipeline<'a, T> {
             }
         };
         self.steps.push(step);
+        self.steps.len() - 1
     }
 
     /// Whether all so far were sent.

@@ -43,12 +43,12 @@ pub(super) const RANGE: &str =
     "SELECT key, value FROM callsign.kv WHERE key >= $1 AND key < $2 ORDER BY key LIMIT $3";
 
 /// Raises the version if all checks hold, in the transaction that was begun: `$1` keys, `$2` their values or null for
-/// "absent", `$3` the nonce, `$4` the identity: a store that was put in the place of ours conflicts with everything.
+/// "absent", `$3` the nonce, `$4` the identity: a store that was put in the place of ours conflicts with everything. `$5` is the turn.
 ///
 /// `seen_at` is not needed: the row has been looked up anyway.
 pub(super) const BUMP: &str = "
     UPDATE callsign.store SET version = version + 1, nonce = $3 WHERE id = 0 AND identity = $4
-        AND current_setting('callsign.turn', true) = $3::int8::text AND NOT EXISTS (
+        AND current_setting('callsign.turn', true) = $5::int8::text AND NOT EXISTS (
         SELECT FROM unnest($1::bytea[], $2::bytea[]) AS expected (key, value)
         LEFT JOIN callsign.kv ON kv.key = expected.key WHERE kv.value IS DISTINCT FROM expected.value
     ) RETURNING version";

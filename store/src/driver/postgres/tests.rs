@@ -4,6 +4,7 @@ use futures::{future::join_all, poll};
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
 
+use super::super::failures::Failures;
 use super::*;
 use crate::{
     Clock, SharedStore,
@@ -47,6 +48,18 @@ async fn value(store: &PostgresStore) -> Option<Vec<u8>> {
 
 fn is_unavailable(outcome: &CommitOutcome) -> bool {
     matches!(outcome, CommitOutcome::Unavailable(_))
+}
+
+/// Commits a transaction that waits with nobody.
+pub(super) async fn commit_alone(
+    line: &Line,
+    transaction: &Transaction,
+    deadline: Instant,
+    failures: &mut Failures,
+) -> CommitOutcome {
+    let (waiting, mut answer) = turn::Waiting::new(transaction.clone(), deadline);
+    commit::commit(line, vec![waiting], failures).await;
+    answer.try_recv().unwrap()
 }
 
 /// Commits, as soon as the store takes commits again.
@@ -273,6 +286,44 @@ async fn a_turn_that_another_holds_makes_commits_unavailable_and_reads_go_on() {
     assert_eq!(store.commit(put("2")).await, CommitOutcome::Committed(Version(1)));
 }
 
+#[tokio::test]
+async fn commits_of_a_process_that_wait_for_their_turn_take_it_together_and_each_sees_those_before_it() {
+    let server = server!();
+    let store = open(&server);
+    let other = other(&server).await;
+    other.batch_execute("BEGIN; LOCK TABLE callsign.turn IN EXCLUSIVE MODE").await.unwrap();
+    let if_it_is = |key: &str, expected: Option<&str>| {
+        let checked =
+            Transaction::new().check(b"k".to_vec(), expected.map(|value| value.as_bytes().to_vec()));
+        checked.put(key.as_bytes().to_vec(), b"v".to_vec())
+    };
+    let mut first = store.commit(put("1"));
+    assert!(poll!(&mut first).is_pending());
+    let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
+    while !other.query_one(waits, &[]).await.unwrap().get::<_, bool>(0) {}
+    // In the order in which they come to the store's thread.
+    let others = [
+        put("2"),
+        if_it_is("a", Some("1")),
+        if_it_is("b", Some("2")),
+        Transaction::new().append(b"q".to_vec(), vec![]),
+    ];
+    let mut others = others.map(|transaction| store.commit(transaction));
+    for commit in &mut others {
+        assert!(poll!(commit).is_pending());
+    }
+    other.batch_execute("ROLLBACK").await.unwrap();
+
+    assert_eq!(first.await, CommitOutcome::Committed(Version(1)));
+    let outcomes = join_all(others).await;
+    let committed = |version| CommitOutcome::Committed(Version(version));
+    assert_eq!(outcomes, [committed(2), CommitOutcome::Conflict, committed(3), committed(4)]);
+    assert_eq!(value(&store).await.unwrap(), b"2");
+    // Rows of one transaction of the server have one number.
+    let asked = "SELECT count(DISTINCT xmin::text) FROM callsign.kv";
+    assert_eq!(server.ask(asked), "1");
+}
+
 /// Somebody else's SQL that takes no turn is noticed: serialization failures are tried again.
 #[tokio::test]
 async fn a_serialization_failure_is_tried_again() {
@@ -334,7 +385,7 @@ async fn commits_of_unknown_outcome_that_follow_one_another_take_few_lines_of_th
     let line = Line::start(Arc::new(Place::new(address, identity)), Role::Commits);
     let mut failures = Failures::default();
     let mut commit =
-        async |value| commit::commit(&line, &put(value), Instant::now() + TEST_DEADLINE, &mut failures).await;
+        async |value| commit_alone(&line, &put(value), Instant::now() + TEST_DEADLINE, &mut failures).await;
     for _ in 0..5 {
         proxy.cut_next(Cut::AfterCommit);
         assert_eq!(commit("1").await, CommitOutcome::Unknown);
@@ -393,7 +444,7 @@ async fn a_database_that_has_lost_commits_is_told_of_whoever_saw_them() {
     // Each knows only what came over its own connection: one commits, the other reads.
     let (commits, reads) = (start(Role::Commits), start(Role::Reads));
     let deadline = || Instant::now() + TEST_DEADLINE;
-    let committed = commit::commit(&commits, &put("1"), deadline(), &mut Failures::default()).await;
+    let committed = commit_alone(&commits, &put("1"), deadline(), &mut Failures::default()).await;
     assert_eq!(committed, CommitOutcome::Committed(Version(1)));
     assert_eq!(read::read(&reads, &[], deadline()).await.unwrap().version, Version(1));
     let told = || log.all().into_iter().filter(|line| line["message"].contains("has lost commits")).count();

@@ -121,7 +121,9 @@ fn row<'a>(fields: impl ExactSizeIterator<Item = Option<&'a [u8]>>) -> Vec<u8> {
 /// Of what types the parameters and the columns of a statement are.
 fn description(statement: &str) -> Vec<u8> {
     let (parameters, columns): (&[Type], &[Type]) = match statement {
-        sql::BUMP => (&[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::INT8, Type::INT8], &[Type::INT8]),
+        sql::BUMP => {
+            (&[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::INT8, Type::INT8, Type::INT8], &[Type::INT8])
+        }
         sql::CHECK => (&[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::INT8], &[Type::INT8]),
         sql::PUT => (&[Type::BYTEA_ARRAY, Type::BYTEA_ARRAY, Type::INT8], &[]),
         sql::CLEAR | sql::APPEND => (&[Type::BYTEA, Type::BYTEA, Type::INT4, Type::INT8], &[]),
