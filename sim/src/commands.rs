@@ -3,6 +3,7 @@
 pub(crate) mod arguments;
 pub(crate) mod check_recordings;
 pub(crate) mod cost;
+pub(crate) mod crowd;
 mod elections;
 pub(crate) mod exhaustive;
 #[cfg(feature = "planted")]

@@ -22,6 +22,8 @@ enum Command {
     Replay(commands::arguments::Replay),
     /// Runs whole nodes, as they ship, under seeds: each in a process of its own.
     Nodes(commands::nodes::Nodes),
+    /// Starts as many whole nodes as a registry takes members, starts each again, and has half of them die.
+    Crowd(commands::crowd::Crowd),
     /// Replays what the nodes of a run recorded, and checks it all together.
     CheckRecordings(commands::check_recordings::CheckRecordings),
     /// Searches small clusters to the end of every interleaving.
@@ -40,6 +42,7 @@ fn main() -> std::process::ExitCode {
         Command::Run(run) => run.run(),
         Command::Replay(replay) => replay.run(),
         Command::Nodes(nodes) => nodes.run(),
+        Command::Crowd(crowd) => crowd.run(),
         Command::CheckRecordings(check) => check.run(),
         Command::Exhaustive(exhaustive) => exhaustive.run(),
         Command::Cost(cost) => cost.run(),

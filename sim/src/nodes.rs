@@ -19,6 +19,7 @@
 
 pub mod clock;
 pub mod counts;
+pub mod crowd;
 pub mod edge;
 pub mod life;
 pub mod nemesis;

@@ -27,3 +27,12 @@ fn many_seeds_of_whole_nodes_end_well_a_process_each() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("6 seeds in") && text.contains("1 run twice alike"), "{text}");
 }
+
+#[test]
+fn a_crowd_comes_up_at_once_and_survives_that_each_is_started_again_and_that_half_of_it_dies() {
+    let output = Command::new(env!("CARGO_BIN_EXE_callsign-sim")).args(["crowd", "--members", "7"]).output();
+    let output = output.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("7 members, virtual time") && text.contains("their names are free"), "{text}");
+}
