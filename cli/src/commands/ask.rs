@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Answer, Client},
-    commands::hold::ADDRESS,
+    commands::{
+        hold::ADDRESS,
+        members::{with_addresses, yes_no},
+    },
     directory::Which,
     duration,
     node_url::NodeUrl,
@@ -282,7 +285,7 @@ pub(crate) fn ls(args: &LsArgs) -> ExitCode {
 
 /// Lists members.
 pub(crate) fn members(args: &Args) -> ExitCode {
-    args.get("/members", &[], |body| member_table(body) + "\n" + &settings(body) + "\n")
+    args.get("/members", &[], |body| with_addresses(list(body, "members")) + "\n" + &settings(body) + "\n")
 }
 
 /// Shows a node's status.
@@ -310,7 +313,7 @@ pub(crate) fn status(args: &Args) -> ExitCode {
             fact("position", body["position"].to_string()),
             fact("names", format!("{names}, {} of them here", body["claims"])),
         ];
-        table(&["", ""], &facts).trim_start().to_owned() + "\n" + &member_table(body)
+        table(&["", ""], &facts).trim_start().to_owned() + "\n" + &with_addresses(list(body, "members"))
     })
 }
 
@@ -364,10 +367,6 @@ fn text(body: &Value, field: &str) -> String {
     printable(body[field].as_str().unwrap_or("?"))
 }
 
-fn yes_no(value: &Value) -> String {
-    if value == true { "yes" } else { "no" }.to_owned()
-}
-
 /// Entries as a table. Addresses and metadata have a column if any name has them.
 fn holders(entries: &[Value]) -> String {
     let addresses: Vec<_> = entries.iter().map(|entry| entry["meta"][ADDRESS].as_str()).collect();
@@ -401,19 +400,6 @@ fn meta(value: &Value) -> String {
         other => other.to_string(),
     };
     printable(&line)
-}
-
-fn member_table(body: &Value) -> String {
-    let row = |member: &Value| {
-        let admin = printable(member["admin"].as_str().unwrap_or_default());
-        let mut cells = vec![text(member, "node"), text(member, "address"), admin];
-        cells.extend(
-            ["leads", "synced", "session_open", "linked", "draining"].map(|fact| yes_no(&member[fact])),
-        );
-        cells
-    };
-    let rows: Vec<_> = list(body, "members").iter().map(row).collect();
-    table(&["NODE", "ADDRESS", "ADMIN", "LEADS", "SYNCED", "SESSION OPEN", "LINKED", "DRAINS"], &rows)
 }
 
 impl Args {
@@ -491,23 +477,5 @@ impl Args {
             tell(format_args!("callsign: {}", printable(&message)));
             status.into()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn members_say_which_of_them_drains() {
-        let member = |node, draining| {
-            json!({"node": node, "address": "127.0.0.1:1", "leads": false, "synced": true, "session_open": true,
-                   "linked": true, "draining": draining})
-        };
-        let printed = member_table(&json!({"members": [member("a", false), member("b", true)]}));
-        let rows: Vec<_> = printed.lines().map(|line| line.split_whitespace().last().unwrap()).collect();
-        assert_eq!(rows, ["DRAINS", "no", "yes"]);
     }
 }

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
-use super::ask;
-use crate::output::{printable, table};
+use super::{ask, members::tabulate};
+use crate::output::printable;
 
 /// The members of a node's status, each with `position` and how many positions it is `behind` the furthest; or with the reason why it
 /// was `not_asked`.
@@ -41,21 +41,13 @@ fn position_of(to: &ask::Args, member: &Value) -> Result<Value> {
 
 /// A line for each member.
 pub(super) fn as_table(members: &Value) -> String {
-    let yes_no = |value: &Value| if *value == true { "yes" } else { "no" }.to_owned();
     let number = |value: &Value| value.as_u64().map_or_else(|| "?".to_owned(), |number| number.to_string());
-    let row = |member: &Value| {
-        let mut cells = vec![printable(member["node"].as_str().unwrap_or("?"))];
-        cells.extend(
-            ["leads", "synced", "session_open", "linked", "draining"].map(|fact| yes_no(&member[fact])),
-        );
-        cells.extend(["position", "behind"].map(|fact| number(&member[fact])));
-        cells.push(printable(member["not_asked"].as_str().unwrap_or_default()));
-        cells
+    let place = |member: &Value| {
+        let why = printable(member["not_asked"].as_str().unwrap_or_default());
+        [number(&member["position"]), number(&member["behind"]), why]
     };
-    let rows: Vec<_> = members.as_array().into_iter().flatten().map(row).collect();
-    let heads =
-        ["NODE", "LEADS", "SYNCED", "SESSION OPEN", "LINKED", "DRAINS", "POSITION", "BEHIND", "NOT ASKED"];
-    table(&heads, &rows)
+    let members = members.as_array().map_or(&[][..], Vec::as_slice);
+    tabulate(members, ([], |_| []), (["POSITION", "BEHIND", "NOT ASKED"], place))
 }
 
 #[cfg(test)]
