@@ -41,7 +41,7 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`. It is made ready for nodes if it is not.
-    #[arg(long)]
+    #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true)]
     store: String,
     #[command(flatten)]
     keys: KeyFiles,
