@@ -62,8 +62,8 @@ pub(crate) struct UpdateArgs {
     /// What the name says of itself from now on, as FIELD=VALUE. May be given several times. Without it: nothing.
     #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
     meta: Vec<(String, String)>,
-    /// Only if the last change is at this position of the log.
-    #[arg(long)]
+    /// Only if the name is at this revision: its token as long as it was not updated, and then what the last `update` printed.
+    #[arg(long, value_name = "REVISION")]
     expected: Option<u64>,
     #[command(flatten)]
     to: Args,

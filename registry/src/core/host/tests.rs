@@ -89,8 +89,12 @@ impl Alone {
     }
 
     fn update(&mut self, call: u64, name: &str, token: u64) -> Vec<Effect> {
+        self.update_at(call, name, token, None)
+    }
+
+    fn update_at(&mut self, call: u64, name: &str, token: u64, revision: Option<u64>) -> Vec<Effect> {
         let (caller, mut effects) = (self.caller(call), Vec::new());
-        let change = Change { token: Position(token), revision: None, meta: None };
+        let change = Change { token: Position(token), revision: revision.map(Position), meta: None };
         self.host.update(self.now, caller, name.into(), change, &self.replica, &mut effects);
         effects
     }
@@ -381,16 +385,17 @@ fn calls_on_one_name_are_done_in_turn() {
     let mut alone = Alone::holding();
     alone.update(2, "x", 1);
     let first = alone.asks_one();
-    let queued = [alone.update(3, "x", 1), alone.unregister(4, "x", Some(1)), alone.start(5, "x", None)];
+    let queued =
+        [alone.update_at(3, "x", 1, Some(1)), alone.unregister(4, "x", Some(1)), alone.start(5, "x", None)];
     assert_eq!(queued.concat(), []);
     alone.apply(Op::Open);
     let told = alone.decided(first, Verdict::Updated { revision: Position(2) });
     assert_eq!(told, [answer(2, Answer::Updated(Ok(Position(2))))]);
     assert_eq!(alone.host.claims()["x"].revision, Position(2));
     let second = alone.asks_one();
-    let told = alone.decided(second, Verdict::Moved { revision: Position(1) });
-    let changed = UpdateError::Changed { name: "x".into(), revision: Position(1) };
-    assert_eq!(told[0], not_updated(3, changed));
+    let told = alone.decided(second, Verdict::Moved { revision: Position(2) });
+    let (expected, revision) = (Position(1), Position(2));
+    assert_eq!(told[0], not_updated(3, UpdateError::Changed { name: "x".into(), expected, revision }));
     assert_eq!(told[1], Effect::Flag { claim: CallId(1) });
     let third = alone.asks();
     assert_eq!(third[0].wish, gives_up(1, GivenUp::Unregistered));
