@@ -226,7 +226,7 @@ async fn try_commits(store: &SharedStore, commits: &mut FencedCommits, report: &
         other => Finding::new(
             "fence",
             Verdict::No,
-            format!("a commit that builds on something old ended as {other:?}"),
+            format!("a commit that builds on something old was not refused: {other}"),
         )
         .advise("do not use this store"),
     });
