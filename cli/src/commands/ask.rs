@@ -212,12 +212,28 @@ pub(crate) fn drain(args: &Args) -> ExitCode {
         let why = "say with --node which node is to drain: it takes no new names from then on";
         return args.print(Err(Usage(why.to_owned()).into()), Work::Changes, |_| String::new());
     }
-    args.post("/drain", Work::Changes, json!({}), |body| match body["drained"].as_str() {
-        Some("led") => format!("drained: {} leads\n", text(body, "by")),
-        Some("alone") => "drained: nobody else could lead, so this node does until it leaves\n".to_owned(),
-        Some("left") => "the node has left\n".to_owned(),
-        _ => "drained: nobody was heard to lead in time\n".to_owned(),
-    })
+    args.post("/drain", Work::Changes, json!({}), drained)
+}
+
+/// What became of a node that was to drain, and of its names.
+fn drained(body: &Value) -> String {
+    let seat = match body["drained"].as_str() {
+        Some("led") => format!("drained: {} leads", text(body, "by")),
+        Some("alone") => "drained: nobody else could lead, so this node does until it leaves".to_owned(),
+        Some("left") => return "the node has left\n".to_owned(),
+        _ => "drained: nobody was heard to lead in time".to_owned(),
+    };
+    let [moved, stay] = ["moved", "stay"].map(|count| body[count].as_u64());
+    let moved = moved.filter(|moved| *moved > 0).map(|moved| match moved {
+        1 => "one name moved to another node".to_owned(),
+        moved => format!("{moved} names moved to other nodes"),
+    });
+    let stay = stay.map(|stay| match stay {
+        0 => "no name stays on this node".to_owned(),
+        1 => "one name stays on this node, and is free when it stops".to_owned(),
+        stay => format!("{stay} names stay on this node, and are free when it stops"),
+    });
+    [Some(seat), moved, stay].into_iter().flatten().collect::<Vec<_>>().join("; ") + "\n"
 }
 
 /// Has a name go to another node: whichever node is asked, the one that holds the name is told.
@@ -476,6 +492,34 @@ impl Args {
             let message = answered.ok().err().map(|error| error.to_string()).unwrap_or_default();
             tell(format_args!("callsign: {}", printable(&message)));
             status.into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_says_how_many_names_moved_and_what_becomes_of_the_others() {
+        for (body, said) in [
+            (
+                json!({"drained": "led", "by": "b", "moved": 100, "stay": 1}),
+                "drained: b leads; 100 names moved to other nodes; one name stays on this node, and is free when it stops\n",
+            ),
+            (
+                json!({"drained": "led", "by": "b", "moved": 1, "stay": 2}),
+                "drained: b leads; one name moved to another node; 2 names stay on this node, and are free when it stops\n",
+            ),
+            (
+                json!({"drained": "alone", "moved": 0, "stay": 0}),
+                "drained: nobody else could lead, so this node does until it leaves; no name stays on this node\n",
+            ),
+            (json!({"drained": "left", "moved": 0, "stay": 0}), "the node has left\n"),
+            // A node of a version that does not count.
+            (json!({"drained": "led", "by": "b"}), "drained: b leads\n"),
+        ] {
+            assert_eq!(drained(&body), said);
         }
     }
 }

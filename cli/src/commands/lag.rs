@@ -11,13 +11,19 @@ use crate::output::printable;
 pub(super) fn members(to: &ask::Args, status: &Value) -> Vec<Value> {
     let mut members: Vec<Value> = status["members"].as_array().cloned().unwrap_or_default();
     for member in &mut members {
-        let position = if member["node"] == status["node"] {
-            Ok(status["position"].clone())
-        } else {
-            position_of(to, member)
-        };
-        match position {
-            Ok(position) => member["position"] = position,
+        let said = if member["node"] == status["node"] { Ok(status.clone()) } else { said_by(to, member) };
+        match said {
+            Ok(said) => {
+                member["position"] = said["position"].clone();
+                let own = said["members"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|row| row["node"] == member["node"]);
+                if let Some(why) = own.and_then(|row| row.get("why_draining")) {
+                    member["why_draining"] = why.clone();
+                }
+            }
             Err(why) => member["not_asked"] = format!("{why:#}").into(),
         }
     }
@@ -30,13 +36,13 @@ pub(super) fn members(to: &ask::Args, status: &Value) -> Vec<Value> {
     members
 }
 
-/// Where a member is, as it says itself.
-fn position_of(to: &ask::Args, member: &Value) -> Result<Value> {
+/// What a member says of itself.
+fn said_by(to: &ask::Args, member: &Value) -> Result<Value> {
     let admin = member["admin"].as_str().context("it does not say where it is administered")?;
     let client = to.client_of(&admin.parse().map_err(|why| anyhow!("{admin}: {why}"))?)?;
     let status = client.get("/status", &to.registry_query())?.ok()?;
     ensure!(status["node"] == member["node"], "{admin} is another node here");
-    Ok(status["position"].clone())
+    Ok(status)
 }
 
 /// A line for each member.

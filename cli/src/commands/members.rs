@@ -24,7 +24,10 @@ pub(super) fn tabulate<const N: usize, const M: usize>(
     let row = |member: &Value| {
         let mut cells = vec![text(member, "node")];
         cells.extend(cells_before(member));
-        cells.extend(FACTS.map(|(_, field)| yes_no(&member[field])));
+        cells.extend(FACTS.map(|(_, field)| {
+            let why = if field == "draining" { why_draining(member) } else { None };
+            why.map_or_else(|| yes_no(&member[field]), |why| format!("yes ({why})"))
+        }));
         cells.extend(cells_behind(member));
         cells
     };
@@ -36,6 +39,16 @@ pub(super) fn with_addresses(members: &[Value]) -> String {
     let addresses =
         |member: &Value| [text(member, "address"), printable(member["admin"].as_str().unwrap_or_default())];
     tabulate(members, (["ADDRESS", "ADMIN"], addresses), ([], |_| []))
+}
+
+/// Why a member drains, if that is known.
+fn why_draining(member: &Value) -> Option<&'static str> {
+    match member["why_draining"].as_str()? {
+        "asked_to_drain" => Some("asked to drain"),
+        "asked_to_leave" => Some("asked to leave"),
+        "failed" => Some("it has failed"),
+        _ => None,
+    }
 }
 
 fn text(member: &Value, field: &str) -> String {
@@ -53,13 +66,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_say_which_of_them_drains() {
-        let member = |node, draining| {
+    fn members_say_which_of_them_drains_and_why_if_that_is_known() {
+        let member = |node, draining, why| {
             json!({"node": node, "address": "127.0.0.1:1", "leads": false, "synced": true, "session_open": true,
-                   "linked": true, "draining": draining})
+                   "linked": true, "draining": draining, "why_draining": why})
         };
-        let printed = with_addresses(&[member("a", false), member("b", true)]);
-        let rows: Vec<_> = printed.lines().map(|line| line.split_whitespace().last().unwrap()).collect();
-        assert_eq!(rows, ["DRAINS", "no", "yes"]);
+        let drained = member("c", true, json!("asked_to_drain"));
+        let rows = [member("a", false, Value::Null), member("b", true, Value::Null), drained];
+        let printed = with_addresses(&rows);
+        let column = printed.lines().next().unwrap().find("DRAINS").unwrap();
+        let cells: Vec<_> = printed.lines().map(|line| line[column..].trim_end()).collect();
+        assert_eq!(cells, ["DRAINS", "no", "yes", "yes (asked to drain)"]);
     }
 }
