@@ -15,7 +15,7 @@
 //! | `GET /contains-all` | `?prefix=&from=&to=` | `{present, missing, first_missing}` |
 //! | `GET /held` | | `{held: [{registry, name, token, trusted, notices}]}`: names whose actors run here |
 //! | `POST /configure` | `{lock_timeout_ms?, silence_ms?, policy?: "sticky"\|"ranked", registry?, wait_ms?}` | `{settings}`, once they are set for all members |
-//! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?}` when the seat is another's, or will not be |
+//! | `POST /drain` | | `{drained: "led"\|"alone"\|"timed_out"\|"left", by?, moved, stay}` when the seat is another's, or will not be: how many names went to other nodes meanwhile, and how many stay until this one leaves |
 //! | `POST /leave` | | `{left: true}` after all that `drain` does, and the process ends |
 //!
 //! How long a connection may take is in [`serve()`]. A body has at most 64 KiB.
@@ -325,13 +325,17 @@ async fn configure(State(node): State<Node>, Body(body): Body<ConfigureBody>) ->
 }
 
 async fn drain(State(node): State<Node>, _: Nothing) -> Answer {
-    let registry = node.hosted.registries.first();
-    Ok(Json(match registry.drain().await {
+    let before = node.hosted.held();
+    let mut said = match node.hosted.registries.first().drain().await {
         Drained::Led { by } => json!({"drained": "led", "by": by}),
         Drained::Alone => json!({"drained": "alone"}),
         Drained::Left => json!({"drained": "left"}),
         _ => json!({"drained": "timed_out"}),
-    }))
+    };
+    said["moved"] = before.iter().filter(|held| node.hosted.is_elsewhere(held)).count().into();
+    said["stay"] =
+        node.hosted.registries.iter().map(|(_, joined)| joined.status().claims).sum::<usize>().into();
+    Ok(Json(said))
 }
 
 async fn leave(State(node): State<Node>, _: Nothing) -> Response {

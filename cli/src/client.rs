@@ -53,13 +53,15 @@ impl Answer {
         Verdict::deserialize(&self.body["verdict"]).unwrap_or(Verdict::Unknown).exit_status()
     }
 
-    /// The body of an answer that is ok; what else it says, as an error.
+    /// The body of an answer that is ok; the sentence in any other one, as an error. Its code is for programs.
     pub(crate) fn ok(self) -> Result<Value> {
         if self.is_ok() {
             return Ok(self.body);
         }
-        let message = self.body["message"].as_str().unwrap_or("no node answered").to_owned();
-        Err(anyhow::anyhow!("{}: {message}", self.code()))
+        Err(match self.body["message"].as_str() {
+            Some(message) => anyhow::anyhow!("{message}"),
+            None => anyhow::anyhow!("what answers there is no node (HTTP status {})", self.status),
+        })
     }
 }
 
@@ -176,6 +178,14 @@ mod tests {
         let said = format!("{error:#}");
         assert!(said.starts_with(&format!("no node answers at http://127.0.0.1:{port}")), "{said}");
         assert!(said.contains("--store"), "{said}");
+    }
+
+    #[test]
+    fn people_read_the_sentence_of_a_refusal_and_no_code() {
+        let said = |status, body| Answer { status, body }.ok().unwrap_err().to_string();
+        let refused = json!({"error": "not_found", "verdict": "no", "message": "nobody holds \"desk\""});
+        assert_eq!(said(404, refused), "nobody holds \"desk\"");
+        assert_eq!(said(404, Value::Null), "what answers there is no node (HTTP status 404)");
     }
 
     #[test]

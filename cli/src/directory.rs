@@ -280,7 +280,7 @@ mod tests {
             "no member of registry r can be asked: a: it does not say where it is administered; b: "
                 .to_owned(),
             format!("b: http://{of_another} is another node here, or another start of it; c: "),
-            "c: unauthorized: show a token; d: ".to_owned(),
+            "c: show a token; d: ".to_owned(),
         ] {
             assert!(said.contains(&part), "{said}");
         }

@@ -67,8 +67,7 @@ impl FencedCommits {
 fn done(outcome: CommitOutcome) -> Result<Version> {
     match outcome {
         CommitOutcome::Committed(version) => Ok(version),
-        CommitOutcome::Unavailable(why) => bail!("a bare commit was not done: {why}"),
-        other => bail!("a bare commit ended as {other:?}"),
+        other => bail!("a bare commit was not acknowledged: {other}"),
     }
 }
 

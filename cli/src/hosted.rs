@@ -322,6 +322,13 @@ impl Hosted {
         }
     }
 
+    /// Whether another node has a name that was held here, as far as this node knows.
+    pub(crate) fn is_elsewhere(&self, held: &Held) -> bool {
+        let entry =
+            self.registry(Some(&held.registry)).ok().and_then(|joined| joined.lookup(&held.name).ok());
+        entry.flatten().is_some_and(|entry| entry.node().as_str() != self.node && entry.token() > held.token)
+    }
+
     /// The names whose registered actors run here, in order.
     pub(crate) fn held(&self) -> Vec<Held> {
         let mut actors = lock(&self.actors);

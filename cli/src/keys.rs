@@ -95,8 +95,12 @@ impl KeyFiles {
             match read.and_then(|keys| Ok((registry.set_keys(keys.clone())?, keys))) {
                 Ok((changed, keys)) => {
                     if changed {
-                        let names = keys.tls.iter().flat_map(Tls::names).collect::<Vec<_>>();
-                        tracing::info!(secrets = keys.secrets.len(), certificate = ?names, "the keys have changed");
+                        let names = keys.tls.iter().flat_map(Tls::names).collect::<Vec<_>>().join(", ");
+                        tracing::info!(
+                            secrets = keys.secrets.len(),
+                            certificate = names,
+                            "the keys have changed"
+                        );
                     } else if told {
                         tracing::info!("the keys have not changed");
                     }

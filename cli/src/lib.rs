@@ -39,7 +39,10 @@ mod usage;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{
+    CommandFactory, FromArgMatches, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use commands::{
     ask, bench, bench_node, demo, doctor, explain, explained, hold, node, registries, run, top, watch, wipe,
@@ -132,6 +135,17 @@ enum Command {
     Witness(witness::Args),
 }
 
+/// What was wrong with the arguments. Who did not name the store reads both ways to do that.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let missing = error.get(ContextKind::InvalidArg);
+    let is_store = |missing: &ContextValue| matches!(missing, ContextValue::Strings(of) if of.iter().any(|of| of.starts_with("--store ")));
+    if error.kind() == ErrorKind::MissingRequiredArgument && missing.is_some_and(is_store) {
+        let tip = "`--store URL` or the variable CALLSIGN_STORE says which store is meant".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
 /// Runs the command, with the arguments of the process.
 pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
@@ -142,7 +156,7 @@ pub fn main() -> ExitCode {
             return Verdict::Usage.exit_status().into();
         }
     };
-    let matches = command.get_matches_mut();
+    let matches = command.try_get_matches_from_mut(&arguments).unwrap_or_else(|error| with_tip(error).exit());
     if matches.get_flag("print_config") {
         return answer(&config_file::in_force(&command, &matches), Work::Asks, 0);
     }
@@ -194,6 +208,40 @@ mod tests {
     #[test]
     fn the_arguments_of_no_command_contradict_each_other() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_that_takes_a_store_takes_it_from_the_environment_but_those_that_make_one() {
+        let command = Cli::command();
+        let takes = |of: &&clap::Command| of.get_arguments().any(|argument| argument.get_id() == "store");
+        let reads = |of: &clap::Command| {
+            let store = of.get_arguments().find(|argument| argument.get_id() == "store").unwrap();
+            store.get_env() == Some("CALLSIGN_STORE".as_ref()) && store.is_hide_env_values_set()
+        };
+        let silent: Vec<_> = command.get_subcommands().filter(takes).filter(|of| !reads(of)).collect();
+        let silent: Vec<_> = silent.into_iter().map(clap::Command::get_name).collect();
+        assert_eq!(silent, ["demo", "bench"]);
+    }
+
+    #[test]
+    fn who_names_no_store_reads_how_to_name_one() {
+        let command = Cli::command();
+        let needs = |of: &&clap::Command| {
+            of.get_arguments().any(|argument| argument.get_id() == "store" && argument.is_required_set())
+        };
+        let needs: Vec<_> = command.get_subcommands().filter(needs).map(clap::Command::get_name).collect();
+        assert_eq!(needs, ["node", "hold", "doctor", "registries", "wipe"]);
+        for name in needs {
+            // Whoever runs the tests may have named one.
+            let command = Cli::command()
+                .mut_subcommand(name, |of| of.mut_arg("store", |store| store.env(None::<&str>)));
+            let error = with_tip(command.try_get_matches_from(["callsign", name]).unwrap_err()).to_string();
+            for way in ["--store URL", "CALLSIGN_STORE"] {
+                assert!(error.contains(way), "{name}: {error}");
+            }
+        }
+        let other = Cli::command().try_get_matches_from(["callsign", "whereis"]).unwrap_err();
+        assert!(!with_tip(other).to_string().contains("CALLSIGN_STORE says"));
     }
 
     #[test]

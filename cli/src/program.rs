@@ -80,9 +80,14 @@ pub(crate) fn status_of(ended: Ended) -> ExitCode {
 /// Makes sure that no process of the program is there; an error says why that is not known.
 pub(crate) async fn nobody_is_left() -> Result<(), String> {
     let alone = tokio::task::spawn_blocking(|| guard::own_no_orphans(Duration::ZERO, LOOK)).await;
+    let unknown = |error: &dyn std::fmt::Display| {
+        format!("it is not known whether a process of the program is still there: {error}")
+    };
     match alone {
         Ok(Ok(true)) => Ok(()),
-        other => Err(format!("a process of the program is still there: {other:?}")),
+        Ok(Ok(false)) => Err("a process of the program is still there".to_owned()),
+        Ok(Err(error)) => Err(unknown(&error)),
+        Err(error) => Err(unknown(&error)),
     }
 }
 

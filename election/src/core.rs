@@ -4,6 +4,7 @@ pub mod campaign;
 pub mod config;
 pub(crate) mod lease;
 pub mod policy;
+mod said;
 pub mod state;
 pub mod term;
 pub mod timing;

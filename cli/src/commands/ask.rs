@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Answer, Client},
-    commands::hold::ADDRESS,
+    commands::{
+        hold::ADDRESS,
+        members::{with_addresses, yes_no},
+    },
     directory::Which,
     duration,
     node_url::NodeUrl,
@@ -59,8 +62,8 @@ pub(crate) struct UpdateArgs {
     /// What the name says of itself from now on, as FIELD=VALUE. May be given several times. Without it: nothing.
     #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
     meta: Vec<(String, String)>,
-    /// Only if the last change is at this position of the log.
-    #[arg(long)]
+    /// Only if the name is at this revision: its token as long as it was not updated, and then what the last `update` printed.
+    #[arg(long, value_name = "REVISION")]
     expected: Option<u64>,
     #[command(flatten)]
     to: Args,
@@ -209,12 +212,28 @@ pub(crate) fn drain(args: &Args) -> ExitCode {
         let why = "say with --node which node is to drain: it takes no new names from then on";
         return args.print(Err(Usage(why.to_owned()).into()), Work::Changes, |_| String::new());
     }
-    args.post("/drain", Work::Changes, json!({}), |body| match body["drained"].as_str() {
-        Some("led") => format!("drained: {} leads\n", text(body, "by")),
-        Some("alone") => "drained: nobody else could lead, so this node does until it leaves\n".to_owned(),
-        Some("left") => "the node has left\n".to_owned(),
-        _ => "drained: nobody was heard to lead in time\n".to_owned(),
-    })
+    args.post("/drain", Work::Changes, json!({}), drained)
+}
+
+/// What became of a node that was to drain, and of its names.
+fn drained(body: &Value) -> String {
+    let seat = match body["drained"].as_str() {
+        Some("led") => format!("drained: {} leads", text(body, "by")),
+        Some("alone") => "drained: nobody else could lead, so this node does until it leaves".to_owned(),
+        Some("left") => return "the node has left\n".to_owned(),
+        _ => "drained: nobody was heard to lead in time".to_owned(),
+    };
+    let [moved, stay] = ["moved", "stay"].map(|count| body[count].as_u64());
+    let moved = moved.filter(|moved| *moved > 0).map(|moved| match moved {
+        1 => "one name moved to another node".to_owned(),
+        moved => format!("{moved} names moved to other nodes"),
+    });
+    let stay = stay.map(|stay| match stay {
+        0 => "no name stays on this node".to_owned(),
+        1 => "one name stays on this node, and is free when it stops".to_owned(),
+        stay => format!("{stay} names stay on this node, and are free when it stops"),
+    });
+    [Some(seat), moved, stay].into_iter().flatten().collect::<Vec<_>>().join("; ") + "\n"
 }
 
 /// Has a name go to another node: whichever node is asked, the one that holds the name is told.
@@ -282,7 +301,7 @@ pub(crate) fn ls(args: &LsArgs) -> ExitCode {
 
 /// Lists members.
 pub(crate) fn members(args: &Args) -> ExitCode {
-    args.get("/members", &[], |body| member_table(body) + "\n" + &settings(body) + "\n")
+    args.get("/members", &[], |body| with_addresses(list(body, "members")) + "\n" + &settings(body) + "\n")
 }
 
 /// Shows a node's status.
@@ -310,7 +329,7 @@ pub(crate) fn status(args: &Args) -> ExitCode {
             fact("position", body["position"].to_string()),
             fact("names", format!("{names}, {} of them here", body["claims"])),
         ];
-        table(&["", ""], &facts).trim_start().to_owned() + "\n" + &member_table(body)
+        table(&["", ""], &facts).trim_start().to_owned() + "\n" + &with_addresses(list(body, "members"))
     })
 }
 
@@ -364,10 +383,6 @@ fn text(body: &Value, field: &str) -> String {
     printable(body[field].as_str().unwrap_or("?"))
 }
 
-fn yes_no(value: &Value) -> String {
-    if value == true { "yes" } else { "no" }.to_owned()
-}
-
 /// Entries as a table. Addresses and metadata have a column if any name has them.
 fn holders(entries: &[Value]) -> String {
     let addresses: Vec<_> = entries.iter().map(|entry| entry["meta"][ADDRESS].as_str()).collect();
@@ -401,19 +416,6 @@ fn meta(value: &Value) -> String {
         other => other.to_string(),
     };
     printable(&line)
-}
-
-fn member_table(body: &Value) -> String {
-    let row = |member: &Value| {
-        let admin = printable(member["admin"].as_str().unwrap_or_default());
-        let mut cells = vec![text(member, "node"), text(member, "address"), admin];
-        cells.extend(
-            ["leads", "synced", "session_open", "linked", "draining"].map(|fact| yes_no(&member[fact])),
-        );
-        cells
-    };
-    let rows: Vec<_> = list(body, "members").iter().map(row).collect();
-    table(&["NODE", "ADDRESS", "ADMIN", "LEADS", "SYNCED", "SESSION OPEN", "LINKED", "DRAINS"], &rows)
 }
 
 impl Args {
@@ -496,18 +498,28 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn members_say_which_of_them_drains() {
-        let member = |node, draining| {
-            json!({"node": node, "address": "127.0.0.1:1", "leads": false, "synced": true, "session_open": true,
-                   "linked": true, "draining": draining})
-        };
-        let printed = member_table(&json!({"members": [member("a", false), member("b", true)]}));
-        let rows: Vec<_> = printed.lines().map(|line| line.split_whitespace().last().unwrap()).collect();
-        assert_eq!(rows, ["DRAINS", "no", "yes"]);
+    fn a_drain_says_how_many_names_moved_and_what_becomes_of_the_others() {
+        for (body, said) in [
+            (
+                json!({"drained": "led", "by": "b", "moved": 100, "stay": 1}),
+                "drained: b leads; 100 names moved to other nodes; one name stays on this node, and is free when it stops\n",
+            ),
+            (
+                json!({"drained": "led", "by": "b", "moved": 1, "stay": 2}),
+                "drained: b leads; one name moved to another node; 2 names stay on this node, and are free when it stops\n",
+            ),
+            (
+                json!({"drained": "alone", "moved": 0, "stay": 0}),
+                "drained: nobody else could lead, so this node does until it leaves; no name stays on this node\n",
+            ),
+            (json!({"drained": "left", "moved": 0, "stay": 0}), "the node has left\n"),
+            // A node of a version that does not count.
+            (json!({"drained": "led", "by": "b"}), "drained: b leads\n"),
+        ] {
+            assert_eq!(drained(&body), said);
+        }
     }
 }

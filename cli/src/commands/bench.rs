@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// How many registrations each worker has under way at once.
     #[arg(long, default_value_t = 1500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     in_flight: u32,
-    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`. Default: a fresh file in a temporary directory.
+    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`. Default: a fresh file in a temporary directory, whatever
+    /// `CALLSIGN_STORE` says.
     #[arg(long, value_parser = shared_store)]
     store: Option<String>,
     /// Only the latency of one registration, beside that of one bare fenced commit.

@@ -30,7 +30,8 @@ pub(crate) struct Args {
     /// How many names are registered, over all nodes.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     names: u32,
-    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`. Default: a fresh file in a temporary directory.
+    /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`. Default: a fresh file in a temporary directory, whatever
+    /// `CALLSIGN_STORE` says.
     #[arg(long, value_parser = shared_store)]
     store: Option<String>,
     /// Show `callsign run` in place of names: the node that runs a program is killed, stopped and paused, again and again.

@@ -41,7 +41,7 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`. It is made ready for nodes if it is not.
-    #[arg(long)]
+    #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true)]
     store: String,
     #[command(flatten)]
     keys: KeyFiles,
@@ -226,7 +226,7 @@ async fn try_commits(store: &SharedStore, commits: &mut FencedCommits, report: &
         other => Finding::new(
             "fence",
             Verdict::No,
-            format!("a commit that builds on something old ended as {other:?}"),
+            format!("a commit that builds on something old was not refused: {other}"),
         )
         .advise("do not use this store"),
     });

@@ -3,21 +3,27 @@
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
-use super::ask;
-use crate::output::{printable, table};
+use super::{ask, members::tabulate};
+use crate::output::printable;
 
 /// The members of a node's status, each with `position` and how many positions it is `behind` the furthest; or with the reason why it
 /// was `not_asked`.
 pub(super) fn members(to: &ask::Args, status: &Value) -> Vec<Value> {
     let mut members: Vec<Value> = status["members"].as_array().cloned().unwrap_or_default();
     for member in &mut members {
-        let position = if member["node"] == status["node"] {
-            Ok(status["position"].clone())
-        } else {
-            position_of(to, member)
-        };
-        match position {
-            Ok(position) => member["position"] = position,
+        let said = if member["node"] == status["node"] { Ok(status.clone()) } else { said_by(to, member) };
+        match said {
+            Ok(said) => {
+                member["position"] = said["position"].clone();
+                let own = said["members"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .find(|row| row["node"] == member["node"]);
+                if let Some(why) = own.and_then(|row| row.get("why_draining")) {
+                    member["why_draining"] = why.clone();
+                }
+            }
             Err(why) => member["not_asked"] = format!("{why:#}").into(),
         }
     }
@@ -30,32 +36,24 @@ pub(super) fn members(to: &ask::Args, status: &Value) -> Vec<Value> {
     members
 }
 
-/// Where a member is, as it says itself.
-fn position_of(to: &ask::Args, member: &Value) -> Result<Value> {
+/// What a member says of itself.
+fn said_by(to: &ask::Args, member: &Value) -> Result<Value> {
     let admin = member["admin"].as_str().context("it does not say where it is administered")?;
     let client = to.client_of(&admin.parse().map_err(|why| anyhow!("{admin}: {why}"))?)?;
     let status = client.get("/status", &to.registry_query())?.ok()?;
     ensure!(status["node"] == member["node"], "{admin} is another node here");
-    Ok(status["position"].clone())
+    Ok(status)
 }
 
 /// A line for each member.
 pub(super) fn as_table(members: &Value) -> String {
-    let yes_no = |value: &Value| if *value == true { "yes" } else { "no" }.to_owned();
     let number = |value: &Value| value.as_u64().map_or_else(|| "?".to_owned(), |number| number.to_string());
-    let row = |member: &Value| {
-        let mut cells = vec![printable(member["node"].as_str().unwrap_or("?"))];
-        cells.extend(
-            ["leads", "synced", "session_open", "linked", "draining"].map(|fact| yes_no(&member[fact])),
-        );
-        cells.extend(["position", "behind"].map(|fact| number(&member[fact])));
-        cells.push(printable(member["not_asked"].as_str().unwrap_or_default()));
-        cells
+    let place = |member: &Value| {
+        let why = printable(member["not_asked"].as_str().unwrap_or_default());
+        [number(&member["position"]), number(&member["behind"]), why]
     };
-    let rows: Vec<_> = members.as_array().into_iter().flatten().map(row).collect();
-    let heads =
-        ["NODE", "LEADS", "SYNCED", "SESSION OPEN", "LINKED", "DRAINS", "POSITION", "BEHIND", "NOT ASKED"];
-    table(&heads, &rows)
+    let members = members.as_array().map_or(&[][..], Vec::as_slice);
+    tabulate(members, ([], |_| []), (["POSITION", "BEHIND", "NOT ASKED"], place))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub(crate) mod explain;
 pub(crate) mod explained;
 pub(crate) mod hold;
 mod lag;
+mod members;
 pub(crate) mod node;
 pub(crate) mod registries;
 pub(crate) mod run;

@@ -232,7 +232,7 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
         ended = is_over.recv() => ended,
         end = campaign.ended() => {
             let end = end.context("the election has ended by itself")?;
-            anyhow::bail!("the election has ended by itself: {end:?}");
+            anyhow::bail!("the election has ended by itself: {}", end.why);
         }
     };
     let mut stopping = std::pin::pin!(campaign.stop());

@@ -40,7 +40,7 @@ const COMMIT_ATTEMPTS: u32 = 20;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The store: `sqlite:PATH`, `postgres://USER@HOST/DATABASE`, `etcd://HOST/PREFIX` or `fdb:CLUSTER_FILE`.
-    #[arg(long, value_parser = shared_store)]
+    #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true, value_parser = shared_store)]
     store: String,
     /// The cluster.
     #[arg(long, default_value = "default")]

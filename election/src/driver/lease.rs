@@ -159,9 +159,9 @@ impl Oracle for LeaseOracle {
             Ok(Answer::Ready(durable)) => {
                 let both = config.zip(durable).filter(|(ours, durable)| ours != durable);
                 self.mismatch = both.map(|(ours, durable)| Mismatch { ours, durable });
-                if let Some(Mismatch { ours, durable }) = &self.mismatch {
-                    tracing::warn!(election = %context.election, member = %context.member, ?ours, ?durable,
-                        "the election is configured otherwise; what is stored decides");
+                if let Some(mismatch) = &self.mismatch {
+                    tracing::warn!(election = %context.election, member = %context.member,
+                        "the election is configured otherwise, and what is stored decides: {mismatch}");
                 }
                 Ok(Init::Ready)
             }

@@ -16,6 +16,7 @@
 //! A recording holds every name, address and position that passed, but no secret. It grows without a bound.
 
 use std::{
+    fmt,
     fs::File,
     io::{self, BufReader, Read, Write},
     marker::PhantomData,
@@ -44,6 +45,16 @@ pub enum Core {
     Elector,
     /// One member of a registry.
     Member,
+}
+
+impl fmt::Display for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Session => "a session",
+            Self::Elector => "an elector",
+            Self::Member => "a member",
+        })
+    }
 }
 
 /// Whose recording it is. The core's configuration follows it.
@@ -209,7 +220,7 @@ pub enum RecordingError {
         found: u16,
     },
     /// The recording is of another core than asked for.
-    #[error("{path} is a recording of {found:?}")]
+    #[error("{path} is a recording of {found}")]
     Core {
         /// The file.
         path: PathBuf,

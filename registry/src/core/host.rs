@@ -11,6 +11,8 @@
 
 mod asking;
 mod away;
+mod calls;
+mod claims;
 mod decided;
 mod duties;
 mod gives;
@@ -33,7 +35,6 @@ use std::{
 use callsign_store::{
     Time,
     ids::{Epoch, NodeName, Position, SessionId},
-    planted,
 };
 use callsign_transport::Kind;
 
@@ -244,212 +245,6 @@ impl Host {
         self.session.as_ref().is_some_and(|session| now.trusted == Some(session.number))
     }
 
-    // ---- calls
-
-    pub(crate) fn register(
-        &mut self,
-        now: Now,
-        caller: Caller,
-        name: Name,
-        registrant: Registrant,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.is_busy() {
-            // Behind what was to be done before: of the session, say, in which it asks.
-            return self.owes(Duty::Call(name, Queued::Register { caller, registrant }));
-        }
-        self.register_now(now, caller, name, registrant, effects);
-    }
-
-    fn register_now(
-        &mut self,
-        now: Now,
-        caller: Caller,
-        name: Name,
-        registrant: Registrant,
-        effects: &mut Vec<Effect>,
-    ) {
-        let call = caller.call;
-        if let Some(error) = self.refusal_of(&name) {
-            return refuse(call, error, effects);
-        }
-        let Some(session) = self.session.clone().filter(|_| self.is_trusted(now)) else {
-            return refuse(call, RegisterError::Lapsed, effects);
-        };
-        if let Some(pending) = self.overload(registrant.meta.as_ref()) {
-            return refuse(call, RegisterError::Overloaded { pending }, effects);
-        }
-        if self.is_asked(&name) {
-            return self.queued.push(name, Queued::Register { caller, registrant });
-        }
-        let Registrant { actor, kind, on_lapse, on_take, meta } = registrant;
-        // What this node holds while it is trusted nobody else can hold: no need to ask.
-        if let Some(claim) = self.claims.get(&name) {
-            if claim.actor == Some(actor) && claim.kind == kind {
-                let Claim { position: token, revision, id: claim, .. } = *claim;
-                let granted = Granted { token, revision, session: session.number, claim };
-                effects.push(Effect::Same { claim, again: call });
-                effects.push(Effect::Answer { call, answer: Answer::Registered(Ok(granted)) });
-                return;
-            }
-            if let Some(holder) = self.held_as(claim) {
-                return refuse(call, RegisterError::Taken { name: name.to_string(), holder }, effects);
-            }
-        }
-        if !self.by_actor.contains_key(&actor) {
-            effects.push(Effect::Watch { actor });
-        }
-        let open = Open {
-            name,
-            wish: Wish::Register { actor: Some(actor), kind, meta },
-            on_lapse,
-            on_take,
-            claim: Some(call),
-            caller: Some(caller),
-            starter: None,
-            sent: None,
-            is_orphan: false,
-            takes: false,
-        };
-        self.ask(open);
-    }
-
-    /// With a token: only if the claim is that of it.
-    pub(crate) fn unregister<T: Table>(
-        &mut self,
-        caller: Caller,
-        name: Name,
-        token: Option<Position>,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.is_busy() {
-            return self.owes(Duty::Call(name, Queued::Unregister { caller, token }));
-        }
-        self.unregister_now(caller, name, token, replica, effects);
-    }
-
-    fn unregister_now<T: Table>(
-        &mut self,
-        caller: Caller,
-        name: Name,
-        token: Option<Position>,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if let Some(number) = self.by_name.get(&name) {
-            // It is being given up already, because its actor ended: whoever asks for just that waits for the same verdict.
-            let open = self
-                .undecided
-                .get_mut(number)
-                .map(|open| &mut **open)
-                .or_else(|| self.decided.get_mut(*number));
-            if !self.queued.is_waiting(&name)
-                && let Some(open) = open
-                && open.caller.is_none()
-                && matches!(open.wish, Wish::Unregister { .. })
-            {
-                open.caller = Some(caller);
-                return;
-            }
-        }
-        // It may be another's soon.
-        if self.is_asked(&name) {
-            return self.queued.push(name, Queued::Unregister { caller, token });
-        }
-        // What is started here is not held yet.
-        let is_starting = self.claims.get(&name).is_some_and(|claim| claim.actor.is_none());
-        let is_another =
-            self.claims.get(&name).is_some_and(|claim| token.is_some_and(|t| t != claim.position));
-        let claim = if is_starting || (is_another && !planted!("any-membership-left")) {
-            None
-        } else if planted!("claim-outlives-unregister") {
-            self.claims.get(&name).cloned()
-        } else {
-            self.end_claim(&name, None, effects)
-        };
-        let Some(claim) = claim else {
-            let answer = not_held(&name, replica.row(&name).as_ref());
-            effects.push(Effect::Answer { call: caller.call, answer });
-            return;
-        };
-        self.give_up(name, claim.position, GivenUp::Unregistered, Some(caller));
-    }
-
-    pub(crate) fn update<T: Table>(
-        &mut self,
-        now: Now,
-        caller: Caller,
-        name: Name,
-        change: Change,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.is_busy() {
-            return self.owes(Duty::Call(name, Queued::Update { caller, change }));
-        }
-        self.update_now(now, caller, name, change, replica, effects);
-    }
-
-    fn update_now<T: Table>(
-        &mut self,
-        now: Now,
-        caller: Caller,
-        name: Name,
-        change: Change,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let token = change.token;
-        let is_held = |claim: &Claim| claim.position == token && claim.actor.is_some();
-        let refused = if !self.claims.get(&name).is_some_and(is_held) {
-            let holder = replica.row(&name).map(|row| row.holder());
-            Some(UpdateError::NotHeld { name: name.to_string(), holder })
-        } else if !self.is_trusted(now) {
-            Some(UpdateError::Lapsed)
-        } else {
-            self.overload(change.meta.as_ref()).map(|pending| UpdateError::Overloaded { pending })
-        };
-        if let Some(error) = refused {
-            effects.push(Effect::Answer { call: caller.call, answer: Answer::Updated(Err(error)) });
-        } else if self.is_asked(&name) {
-            self.queued.push(name, Queued::Update { caller, change });
-        } else {
-            let Change { token: position, revision, meta } = change;
-            let wish = Wish::Update { position, revision, meta };
-            self.ask(Open { name, caller: Some(caller), ..Open::of(wish) });
-        }
-    }
-
-    /// Does what is called for, whose turn has come.
-    fn call_now<T: Table>(
-        &mut self,
-        now: Now,
-        name: Name,
-        call: Queued,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        match call {
-            Queued::Register { caller, registrant } => {
-                self.register_now(now, caller, name, registrant, effects);
-            }
-            Queued::Start { caller, starter } => {
-                self.start_now(now, caller, name, *starter, replica, effects);
-            }
-            Queued::Join { caller, group, registrant } => {
-                self.join_now(now, caller, &group, registrant, effects);
-            }
-            Queued::Unregister { caller, token } => {
-                self.unregister_now(caller, name, token, replica, effects);
-            }
-            Queued::Update { caller, change } => {
-                self.update_now(now, caller, name, change, replica, effects);
-            }
-            Queued::Take { caller, wanted } => self.take_now(now, caller, name, wanted, replica, effects),
-        }
-    }
-
     /// Whether something of a name is undecided, or on its way: what is called waits for that.
     fn is_asked(&self, name: &Name) -> bool {
         self.by_name.contains_key(name) || self.takes.is_taking(name) || self.gives.is_giving(name)
@@ -483,95 +278,6 @@ impl Host {
         (pending >= MAX_UNDECIDED || bytes > MAX_UNDECIDED_BYTES).then_some(pending)
     }
 
-    /// Asks the leader to free a name whose claim is dropped already.
-    fn give_up(&mut self, name: Name, position: Position, why: GivenUp, caller: Option<Caller>) {
-        let wish = Wish::Unregister { position, why };
-        self.ask(Open { name, caller, ..Open::of(wish) });
-    }
-
-    fn ask(&mut self, open: Open) {
-        let number = self.next_number;
-        self.next_number = RequestNumber(number.0 + 1);
-        self.by_name.insert(open.name.clone(), number);
-        self.outbox.insert(number);
-        self.asking.begins(&open.wish, number);
-        self.undecided.insert(number, Box::new(open));
-    }
-
-    fn claim(&mut self, name: Name, claim: Claim) {
-        self.claims_digest ^= digest(&name, claim.position);
-        if let Some(actor) = claim.actor {
-            self.by_actor.entry(actor).or_default().insert(name.clone());
-        }
-        self.places.begins(&name);
-        self.offers.holds(&name, &claim);
-        self.claims.insert(name, claim);
-    }
-
-    /// Ends a claim: first of all it is flagged, so that nobody acts on it any more. Its actor is stopped or told if there is
-    /// something to say.
-    fn end_claim(&mut self, name: &Name, say: Option<Notice>, effects: &mut Vec<Effect>) -> Option<Claim> {
-        if let Some(started) = self.end_start(name, NotStarted::Lost, effects) {
-            return Some(started);
-        }
-        let claim = self.claims.remove(name)?;
-        let is_lost = say.is_some();
-        let mut is_flagged = true;
-        if is_lost && planted!("lost-claim-not-flagged") {
-            is_flagged = false;
-        }
-        if !is_lost && planted!("freed-claim-not-flagged") {
-            is_flagged = false;
-        }
-        if is_flagged {
-            effects.push(Effect::Flag { claim: claim.id });
-        }
-        // Before it is not watched any more: such an actor is not stopped.
-        if let (Some(notice), Some(actor)) = (say, claim.actor) {
-            effects.push(match claim.on_lapse {
-                OnLapse::Stop => Effect::Stop { actor },
-                OnLapse::Suspend => Effect::Notify { actor, claims: vec![claim.id], notice },
-            });
-        }
-        self.end_giving(name, effects);
-        self.claims_digest ^= digest(name, claim.position);
-        if let Some(actor) = claim.actor
-            && let Some(names) = self.by_actor.get_mut(&actor)
-        {
-            names.remove(name);
-            if names.is_empty() {
-                self.by_actor.remove(&actor);
-                self.unwatch(actor, effects);
-            }
-        }
-        effects.push(Effect::Forget { claim: claim.id });
-        Some(claim)
-    }
-
-    /// Stops watching an actor, unless it holds or asks for another name.
-    fn unwatch(&self, actor: u64, effects: &mut Vec<Effect>) {
-        if !self.by_actor.contains_key(&actor)
-            && (!self.asking.is_for(actor) || planted!("unwatched-while-asking"))
-        {
-            effects.push(Effect::Unwatch { actor });
-        }
-    }
-
-    pub(crate) fn on_actor_ended(&mut self, actor: u64) {
-        // Ahead of calls that wait, and of what becomes of the session: as if it were done at once.
-        self.owes_first(Duty::ActorEnded { actor, behind: RequestNumber(0) });
-    }
-
-    /// The actor of an undecided request has ended.
-    fn orphan(&mut self, number: RequestNumber) {
-        let open =
-            self.undecided.get_mut(&number).map(|open| &mut **open).or_else(|| self.decided.get_mut(number));
-        if let Some(open) = open {
-            open.is_orphan = !planted!("actor-end-forgotten");
-        }
-        self.takes.orphan(number);
-    }
-
     /// Whether time has to pass for something to happen.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_asking()
@@ -584,17 +290,6 @@ impl Host {
     pub(crate) fn is_asking(&self) -> bool {
         !self.undecided.is_empty() || !self.decided.is_empty() || !self.queued.is_empty() || self.is_busy()
     }
-}
-
-/// Tells a caller that it gets no name. Nothing more will be said of what it asked for.
-fn refuse(call: CallId, error: RegisterError, effects: &mut Vec<Effect>) {
-    effects.push(Effect::Forget { claim: call });
-    effects.push(Effect::Answer { call, answer: Answer::Registered(Err(error)) });
-}
-
-fn not_held(name: &Name, row: Option<&Row>) -> Answer {
-    let holder = row.map(Row::entry);
-    Answer::Unregistered(Err(UnregisterError::NotHeldHere { name: name.to_string(), holder }))
 }
 
 #[cfg(test)]

@@ -101,6 +101,19 @@ enum Stage {
     Gone,
 }
 
+/// Why a node is about to leave.
+#[cfg(any(test, feature = "admin"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WhyLeaving {
+    /// It was asked to drain, and to do nothing else yet.
+    AskedToDrain,
+    /// It was asked to leave.
+    AskedToLeave,
+    /// A part of it has failed.
+    Failed,
+}
+
 /// How a node leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Leaving {
@@ -144,6 +157,17 @@ impl Leaving {
     /// Whether the node has begun to leave, or has failed.
     pub fn has_begun(&self) -> bool {
         self.stage != Stage::Serving
+    }
+
+    /// Why it has begun to leave, if it has.
+    #[cfg(any(test, feature = "admin"))]
+    pub(crate) fn why(&self) -> Option<WhyLeaving> {
+        match self.stage {
+            Stage::Serving => None,
+            _ if self.has_failed => Some(WhyLeaving::Failed),
+            Stage::Draining | Stage::Drained if self.leavers.is_empty() => Some(WhyLeaving::AskedToDrain),
+            _ => Some(WhyLeaving::AskedToLeave),
+        }
     }
 
     /// Whether the session is being closed.

@@ -32,7 +32,7 @@
 //! | `GET /groups` | `?prefix=&after=&limit=` | `{groups: [{name, limit, members}], next}`: groups, and semaphores and locks, which have a `limit`. A page has at most 1000 |
 //! | `GET /singletons` | `?after=&limit=` | `{singletons: [{name, leader, epoch, ballot, lease_ms, child}], next}`: all elections by leases in the store of this cluster. `child` is who holds the name. A page has at most 100 |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
-//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, may_lead, linked}], settings}` |
+//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, why_draining?, may_lead, linked}], settings}` |
 //! | `GET /live` | | `{live: true}`, or 503 `not_live` with `why`: start the process anew. A node that has lost its store is live |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` with `why`; also when it drains |
 //! | `GET /status` | | the registry's [`Status`](crate::Status), with `incarnation`, `pid`, `listen`, `registry`, `registries`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |

@@ -251,10 +251,12 @@ pub enum UpdateError {
         holder: Option<Entry>,
     },
     /// The metadata was changed since the revision that was given. Nothing was changed. It was so at a moment after the call began.
-    #[error("{name:?} was changed at {revision}, after the revision that was given")]
+    #[error("{name:?} is at revision {revision} now, and {expected} was given: read it again")]
     Changed {
         /// The name.
         name: String,
+        /// The revision that was given.
+        expected: Position,
         /// The position of the last change.
         revision: Position,
     },

@@ -42,7 +42,10 @@ async fn metadata_is_read_on_every_node_and_its_holder_replaces_it_under_the_sam
 
     // Somebody who read the revision before it moved is refused.
     let late = held.update(Some(held.revision()), Some(meta("asia"))).await;
-    assert_eq!(late, Err(UpdateError::Changed { name: "x".into(), revision }));
+    let expected = held.token();
+    assert_eq!(late, Err(UpdateError::Changed { name: "x".into(), expected, revision }));
+    let said = format!("\"x\" is at revision {revision} now, and {expected} was given: read it again");
+    assert_eq!(late.unwrap_err().to_string(), said);
     let cleared = held.update(None, None).await.unwrap();
     let entry = found(&a, &held).await;
     assert_eq!((entry.revision(), entry.raw_meta()), (cleared, None));

@@ -180,6 +180,18 @@ pub enum CommitOutcome {
     TooLarge(TooLarge),
 }
 
+impl fmt::Display for CommitOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Committed(Version(version)) => write!(f, "it was committed at version {version}"),
+            Self::Conflict => f.write_str("it met another transaction, and was not committed"),
+            Self::Unknown => f.write_str("it is not known whether it was committed"),
+            Self::Unavailable(why) => write!(f, "it was not committed: {why}"),
+            Self::TooLarge(why) => write!(f, "it was not committed: {why}"),
+        }
+    }
+}
+
 /// What of a transaction is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Piece {
@@ -292,6 +304,20 @@ mod tests {
             assert_eq!(limits(size).broken_by(&transaction), None, "{transaction:?}");
             let broken = TooLarge { what: Piece::Transaction, size, limit: size - 1 };
             assert_eq!(limits(size - 1).broken_by(&transaction), Some(broken), "{transaction:?}");
+        }
+    }
+
+    #[test]
+    fn what_came_of_a_commit_is_a_sentence() {
+        let too_large = TooLarge { what: Piece::Key, size: 3, limit: 2 };
+        for (outcome, said) in [
+            (CommitOutcome::Committed(Version(4)), "it was committed at version 4"),
+            (CommitOutcome::Conflict, "it met another transaction, and was not committed"),
+            (CommitOutcome::Unknown, "it is not known whether it was committed"),
+            (CommitOutcome::Unavailable("no server".into()), "it was not committed: no server"),
+            (CommitOutcome::TooLarge(too_large), "it was not committed: a key of 3 bytes, the store takes 2"),
+        ] {
+            assert_eq!(outcome.to_string(), said);
         }
     }
 

@@ -4,7 +4,10 @@
 //! our programs. Behind `#` comes a remark, which may say how `callsign-docs` runs it:
 //! - `(long; in CI with --seeds 6000)`: `callsign-docs --long` runs it as it stands, and without `--long` with these options;
 //! - `(needs a Postgres server)`: only people run it;
+//! - `(goes on)`: it has begun when it prints its first line, and runs until the other commands of its block have run;
 //! - nothing: it runs as it stands, in at most 20 s.
+//!
+//! `export NAME=VALUE` holds for the commands behind it in its block.
 //!
 //! Files below `/tmp` are files of a new folder then, so that a run finds nothing of the run before it.
 //!
@@ -21,6 +24,8 @@ const PROGRAMS: [&str; 4] = ["callsign", "callsign-sim", "callsign-chaos", "call
 pub struct Documented {
     /// The page, and the line on it.
     pub place: String,
+    /// Where its block begins.
+    pub block: String,
     /// What is before the command: variables of the environment.
     pub environment: Vec<(String, String)>,
     /// The command, word by word.
@@ -76,26 +81,38 @@ pub fn assert_takes_what_is_documented(
 fn on_page(page: &str, text: &str) -> Vec<Documented> {
     let mut all = Vec::new();
     let mut fence: Option<bool> = None;
+    let (mut block, mut exported) = (String::new(), Vec::new());
     for (at, line) in text.lines().enumerate() {
+        let place = format!("{page}:{}", at + 1);
         if let Some(language) = line.trim_start().strip_prefix("```") {
             fence = if fence.is_some() {
                 None
             } else {
                 Some(matches!(language.trim(), "sh" | "bash" | "console"))
             };
+            exported.clear();
+            block = place;
             continue;
         }
         if fence.is_some_and(|is_shell| is_shell) || (fence.is_none() && line.starts_with("    ")) {
             let (command, remark) = line.split_once(" #").unwrap_or((line, ""));
+            if let Some((name, value)) = command.strip_prefix("export ").and_then(|of| of.split_once('=')) {
+                exported.push((name.to_owned(), value.trim().to_owned()));
+            }
             for part in command.split([';']).flat_map(|part| part.split("&&")) {
-                all.extend(command_of(&format!("{page}:{}", at + 1), part, remark.trim()));
+                all.extend(command_of((&place, &block), &exported, part, remark.trim()));
             }
         }
     }
     all
 }
 
-fn command_of(place: &str, text: &str, remark: &str) -> Option<Documented> {
+fn command_of(
+    (place, block): (&str, &str),
+    exported: &[(String, String)],
+    text: &str,
+    remark: &str,
+) -> Option<Documented> {
     let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     let is_variable = |word: &String| {
         let name = word.split_once('=').map_or("", |(name, _)| name);
@@ -105,10 +122,11 @@ fn command_of(place: &str, text: &str, remark: &str) -> Option<Documented> {
     let environment = words
         .drain(..set)
         .filter_map(|word| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let environment = environment.collect();
+    let environment = exported.iter().cloned().chain(environment).collect();
     let first = words.first()?;
     (first == "cargo" || PROGRAMS.contains(&first.as_str())).then(|| Documented {
         place: place.to_owned(),
+        block: block.to_owned(),
         environment,
         words,
         remark: remark.to_owned(),
@@ -125,6 +143,11 @@ impl Documented {
     pub fn needs(&self) -> Option<&str> {
         let (_, rest) = self.remark.split_once("(needs ")?;
         rest.split_once(')').map(|(what, _)| what)
+    }
+
+    /// Whether it runs until the other commands of its block have run.
+    pub fn goes_on(&self) -> bool {
+        self.remark.contains("(goes on)")
     }
 
     /// The options that make it short, if it is long.
@@ -160,7 +183,7 @@ impl Documented {
     #[must_use]
     pub fn with_files_in(mut self, folder: &Path) -> Self {
         let folder = format!("{}/", folder.display());
-        for word in &mut self.words {
+        for word in self.words.iter_mut().chain(self.environment.iter_mut().map(|(_, value)| value)) {
             *word = word.replace("/tmp/", &folder);
         }
         self
@@ -298,6 +321,21 @@ callsign ls [--node URL | --token-file FILE]
         assert_eq!(page[4].shortened().unwrap().text(), "cargo run -p callsign-sim -- run --seeds 6 --small");
         assert!(page[0].shortened().is_none());
         assert_eq!(page[3].environment, [("PGPASSWORD".to_owned(), "...".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_exported_and_what_goes_on_is_of_one_block() {
+        let page = "```sh\nexport CALLSIGN_STORE=sqlite:/tmp/x.db\ncallsign node --name a # (goes on)\ncallsign ls\n```\n\
+                    ```sh\ncallsign ls\n```\n";
+        let [node, ls, other] = &on_page("x.md", page)[..] else { panic!() };
+        assert_eq!((node.goes_on(), ls.goes_on()), (true, false));
+        assert_eq!(
+            (&node.block, &ls.block, &other.block),
+            (&"x.md:1".into(), &"x.md:1".into(), &"x.md:6".into())
+        );
+        let inside = ls.clone().with_files_in("/elsewhere".as_ref());
+        assert_eq!(inside.environment, [("CALLSIGN_STORE".to_owned(), "sqlite:/elsewhere/x.db".to_owned())]);
+        assert_eq!(other.environment, []);
     }
 
     #[test]

@@ -8,7 +8,8 @@
 use std::{
     fs::File,
     io::{BufRead as _, BufReader},
-    process::{Child, Command, ExitCode, ExitStatus, Stdio},
+    os::unix::process::ExitStatusExt as _,
+    process::{Child, ChildStdout, Command, ExitCode, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -23,7 +24,7 @@ struct Cli {
     /// The long ones as they stand, too; without it each is run with the options that its remark gives for CI.
     #[arg(long)]
     long: bool,
-    /// Only commands with this text in them.
+    /// Only commands with this text in them, or in the page and line where they are.
     #[arg(long)]
     only: Option<String>,
 }
@@ -47,15 +48,21 @@ fn main() -> ExitCode {
         }
     };
     let mut failed = 0;
-    let (mut ran, mut left) = (0, Vec::new());
+    let (mut ran, mut left, mut going_on) = (0, Vec::new(), GoingOn::default());
     for command in documented(".".as_ref()) {
-        if command.is_form() || cli.only.as_ref().is_some_and(|only| !command.text().contains(only)) {
+        if command.is_form()
+            || cli
+                .only
+                .as_ref()
+                .is_some_and(|only| !format!("{}: {}", command.place, command.text()).contains(only))
+        {
             continue;
         }
         if let Some(what) = command.needs() {
             left.push(format!("{}: {} (it needs {what})", command.place, command.text()));
             continue;
         }
+        failed += going_on.end_unless(&command.block);
         let (command, limit) = match command.shortened() {
             Some(_) if cli.long => (command, LONG_COMMAND_LIMIT),
             Some(short) => (short, SHORTENED),
@@ -64,7 +71,7 @@ fn main() -> ExitCode {
         ran += 1;
         let begin = Instant::now();
         let (place, text) = (command.place.clone(), command.text());
-        let said = match run(&command.with_files_in(folder.path()), limit) {
+        let said = match run(&command.with_files_in(folder.path()), limit, &mut going_on) {
             Ok(()) => "ok".to_owned(),
             Err(error) => {
                 failed += 1;
@@ -73,6 +80,7 @@ fn main() -> ExitCode {
         };
         println!("{:6.1} s  {place}: {text}: {said}", begin.elapsed().as_secs_f64());
     }
+    failed += going_on.end_unless("");
     for line in left {
         println!("not run  {line}");
     }
@@ -80,33 +88,94 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(command: &Documented, limit: Duration) -> Result<()> {
+/// Commands that run while the others of their block do.
+#[derive(Default)]
+struct GoingOn {
+    block: String,
+    running: Vec<Running>,
+}
+
+/// A command that has printed its first line.
+struct Running {
+    child: Child,
+    place: String,
+    /// What it prints from then on: it may mind if nobody reads.
+    _output: BufReader<ChildStdout>,
+}
+
+impl GoingOn {
+    /// Ends them if another block begins: the last one first. How many did not end well.
+    fn end_unless(&mut self, block: &str) -> usize {
+        if self.block == block {
+            return 0;
+        }
+        block.clone_into(&mut self.block);
+        let mut failed = 0;
+        while let Some(Running { mut child, place, .. }) = self.running.pop() {
+            if let Err(error) = ask_to_end(&mut child, COMMAND_LIMIT) {
+                failed += 1;
+                println!("{place}: FAILED: {error:#}");
+            }
+        }
+        failed
+    }
+}
+
+/// Ends a command as people do, who do so by a signal.
+fn ask_to_end(child: &mut Child, limit: Duration) -> Result<()> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("no process")?;
+    kill_process(pid, Signal::TERM)?;
+    let status = wait(child, limit)?;
+    anyhow::ensure!(
+        status.success() || status.signal() == Some(Signal::TERM.as_raw()),
+        "it ended with {status}"
+    );
+    Ok(())
+}
+
+fn run(command: &Documented, limit: Duration, going_on: &mut GoingOn) -> Result<()> {
     build(command)?;
-    let output = tempfile::NamedTempFile::new()?;
     let [first, rest @ ..] = command.words.as_slice() else { anyhow::bail!("there is no command") };
     let program = if first == "cargo" { "cargo".to_owned() } else { format!("target/debug/{first}") };
-    let mut process = Command::new(program);
-    process.args(rest).envs(command.environment.clone()).stdin(Stdio::null());
-    process.stderr(File::create(output.path())?);
-    // A node runs until it is told to leave.
-    let is_node = first == "callsign" && rest.first().is_some_and(|word| word == "node");
-    let status = if is_node {
-        let mut child = process.stdout(Stdio::piped()).spawn().context("it does not start")?;
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("no process")?;
-        kill_process(pid, Signal::TERM)?;
-        wait(&mut child, limit)?
-    } else {
-        let both = File::options().append(true).open(output.path())?;
-        wait(&mut process.stdout(both).spawn().context("it does not start")?, limit)?
+    let process = || {
+        let mut process = Command::new(&program);
+        process.args(rest).envs(command.environment.clone()).stdin(Stdio::null());
+        process
     };
-    if !status.success() {
-        let said = std::fs::read_to_string(output.path())?;
+    let begin = Instant::now();
+    loop {
+        let errors = tempfile::NamedTempFile::new()?;
+        let mut process = process();
+        process.stderr(File::create(errors.path())?);
+        // A node runs until it is told to leave.
+        let is_node = first == "callsign" && rest.first().is_some_and(|word| word == "node");
+        let ended = if is_node || command.goes_on() {
+            let mut child = process.stdout(Stdio::piped()).spawn().context("it does not start")?;
+            let mut output = BufReader::new(child.stdout.take().context("no output")?);
+            let mut line = String::new();
+            output.read_line(&mut line)?;
+            if command.goes_on() && !line.is_empty() {
+                going_on.running.push(Running { child, place: command.place.clone(), _output: output });
+                return Ok(());
+            }
+            if line.is_empty() { wait(&mut child, limit)? } else { return ask_to_end(&mut child, limit) }
+        } else {
+            let both = File::options().append(true).open(errors.path())?;
+            wait(&mut process.stdout(both).spawn().context("it does not start")?, limit)?
+        };
+        if ended.success() && !command.goes_on() {
+            return Ok(());
+        }
+        // A node that has just started does not know yet: whoever reads the page takes longer to type.
+        let is_early = ended.code() == Some(3) && !going_on.running.is_empty();
+        if is_early && begin.elapsed() < limit {
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        }
+        let said = std::fs::read_to_string(errors.path())?;
         let last: Vec<_> = said.lines().rev().take(20).collect();
-        anyhow::bail!("{status}\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        anyhow::bail!("{ended}\n{}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
     }
-    Ok(())
 }
 
 /// Builds what `cargo` is to run, so that the time is the command's own.

@@ -150,7 +150,13 @@ fn a_store_that_is_gone_keeps_nobody_from_ending_and_a_second_signal_ends_it_at_
     cluster.node("c").ask_to_end();
     eventually("it drains", LEASE, || {
         let status = cluster.node("c").client.status().result()?;
-        if status["draining"] == true { Ok(()) } else { Err(status.to_string()) }
+        let own = status["members"].as_array().into_iter().flatten().find(|row| row["node"] == "c");
+        let why = own.map(|row| row["why_draining"].clone());
+        if status["draining"] == true && why == Some(json!("asked_to_leave")) {
+            Ok(())
+        } else {
+            Err(status.to_string())
+        }
     });
     cluster.node("b").ask_to_end();
     assert!(cluster.node_mut("c").is_running());
@@ -183,9 +189,26 @@ fn a_node_that_is_named_drains_by_a_command_and_none_that_is_not() {
     let leader = cluster.leader();
     let [other] = &cluster.others(&[&leader])[..] else { panic!("there is one other") };
     let client = &cluster.node(&leader).client;
+    client.register("desk").ok();
     let drained = drain(&["--node", client.address(), "--wait", "15s"], &store);
-    assert_eq!(String::from_utf8_lossy(&drained.stdout), format!("drained: {other} leads\n"), "{drained:?}");
+    let said = "leads; one name stays on this node, and is free when it stops";
+    assert_eq!(String::from_utf8_lossy(&drained.stdout), format!("drained: {other} {said}\n"), "{drained:?}");
     assert!(drained.status.success());
+    let why = |asked: &str| {
+        let members = cluster.node(asked).client.get("/members", &[]).ok();
+        let rows = members["members"].as_array().unwrap();
+        rows.iter().find(|row| row["node"] == leader.as_str()).unwrap()["why_draining"].clone()
+    };
+    assert_eq!((why(&leader), why(other)), (json!("asked_to_drain"), json!(null)));
+    for words in [vec!["members"], vec!["status"]] {
+        let words = [&words[..], &["--node", client.address()]].concat();
+        let printed = Command::new(callsign()).args(words).output().unwrap();
+        assert!(String::from_utf8_lossy(&printed.stdout).contains("yes (asked to drain)"), "{printed:?}");
+    }
+    // Whoever asks all members hears it of each.
+    let words = ["explain", "desk", "--node", cluster.node(other).client.address()];
+    let explained = Command::new(callsign()).args(words).output().unwrap();
+    assert!(String::from_utf8_lossy(&explained.stdout).contains("yes (asked to drain)"), "{explained:?}");
     assert_eq!(client.get("/ready", &[]).code(), "not_ready");
     // It is not to be started anew for that.
     assert_eq!(client.get("/live", &[]).ok()["live"], true);

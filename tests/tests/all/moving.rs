@@ -57,6 +57,7 @@ fn a_node_that_drains_moves_its_names_to_the_others_and_none_is_seen_to_be_free(
 
     let drained = cluster.node(&leader).client.post("/drain", &json!({})).ok();
     assert_eq!(drained["drained"], "led", "{drained}");
+    assert_eq!((&drained["moved"], &drained["stay"]), (&json!(names.len()), &json!(1)), "{drained}");
     let mut holders = BTreeSet::new();
     for (name, token) in names.iter().zip(&tokens) {
         let found = watched.whereis_consistent(name).ok();

@@ -9,6 +9,8 @@
 //! The length is checked against a limit before anything is kept for it: 4 KiB until the peer has proved that it
 //! knows the secret, the endpoint's limit afterwards. Decoding borrows; nothing is copied but what is delivered.
 
+use std::fmt;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes as Blob;
@@ -52,6 +54,17 @@ pub enum NotDelivered {
     NoAnswer,
 }
 
+impl fmt::Display for NotDelivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "no such actor runs any more",
+            Self::NotExported => "no such actor was exported",
+            Self::WrongKind => "the actor takes messages of another kind",
+            Self::NoAnswer => "the actor did not answer",
+        })
+    }
+}
+
 /// How an actor ended, or why nobody will say when it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum How<'a> {
@@ -63,6 +76,18 @@ pub enum How<'a> {
     Not(NotDelivered),
     /// The asker holds as many references as it may.
     TooMany(u32),
+}
+
+impl fmt::Display for How<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopped(None) => f.write_str("it was stopped"),
+            Self::Stopped(Some(reason)) => write!(f, "it was stopped: {reason:?}"),
+            Self::Failed(reason) => write!(f, "it failed: {reason:?}"),
+            Self::Not(why) => write!(f, "{why}"),
+            Self::TooMany(most) => write!(f, "the asker holds {most} references, which is the most"),
+        }
+    }
 }
 
 /// One frame of an established link.

@@ -56,7 +56,7 @@ async fn what_a_peer_sends_to_actors_that_it_cannot_reach_is_said_ever_more_rare
     }
     let refused = || a.refusal_counts().get("no-such-actor").copied() == Some(20);
     until("all are refused", || refused().then_some(())).await;
-    let text = "message for an actor that peers cannot reach";
+    let text = "a message was for an actor that peers cannot reach";
     assert_eq!(said(&log, text, "count"), ["1", "2", "4", "8", "16"]);
 }
 

@@ -1,6 +1,6 @@
 //! What happens in a campaign, for people and metrics.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use callsign_store::ids::{Ballot, ElectionName, Epoch, Incarnation, MemberId};
 
@@ -198,15 +198,5 @@ impl CampaignEventKind {
             | Self::RoleAborted { .. }
             | Self::RoleExited { .. } => true,
         }
-    }
-}
-
-impl fmt::Display for CampaignEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} of {}", self.what.name(), self.member, self.election)?;
-        if let Some(epoch) = self.epoch {
-            write!(f, " in epoch {epoch}")?;
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! How a member takes part, and what holds in place of what it was started with.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use callsign_store::{Clock, ids::Tag};
 
@@ -45,4 +45,21 @@ pub struct Mismatch {
     pub ours: ElectionConfig,
     /// What holds.
     pub durable: ElectionConfig,
+}
+
+/// What differs.
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ours, durable } = self;
+        let time = |what, ours: Duration, durable: Duration| {
+            (ours != durable).then(|| format!("the {what} is {durable:?}, not {ours:?}"))
+        };
+        let differ = [
+            (ours.policy != durable.policy).then(|| "the policy is another".to_owned()),
+            time("lease", ours.lease, durable.lease),
+            time("lock delay", ours.lock_delay, durable.lock_delay),
+            time("candidate timeout", ours.candidate_timeout, durable.candidate_timeout),
+        ];
+        f.write_str(&differ.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    }
 }

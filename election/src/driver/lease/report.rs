@@ -18,7 +18,7 @@ pub(super) fn report(keys: &ElectionKeys, events: &[LeaseEvent]) {
                     epoch = event.epoch.map(|epoch| epoch.0),
                     ballot = event.ballot.map(|ballot| ballot.0),
                     leader = event.leader.as_ref().map(|leader| leader.as_str()),
-                    what = ?event.what,
+                    "{event}"
                 )
             };
         }

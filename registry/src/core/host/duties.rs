@@ -24,7 +24,8 @@ use callsign_store::planted;
 use super::{
     Answer, Arc, Claim, Effect, Event, GivenUp, Host, Name, NotStarted, Notice, Now, OnLapse, Open, Queued,
     RegisterError, Replica, RequestNumber, SessionId, Table, Time, UnregisterError, UpdateError, Wish,
-    digest, not_held, refuse,
+    calls::{not_held, refuse},
+    digest,
     starts::{not_registered, refuse_start},
     takes::refuse_take,
 };

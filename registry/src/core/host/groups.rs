@@ -10,7 +10,7 @@ use callsign_store::planted;
 
 use super::{
     Caller, Effect, GroupId, Host, Name, Now, Queued, RegisterError, Registrant, Replica, Table,
-    duties::Duty, refuse,
+    calls::refuse, duties::Duty,
 };
 use crate::core::group::Membership;
 

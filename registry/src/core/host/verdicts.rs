@@ -223,8 +223,8 @@ impl Host {
             (Wish::Unregister { .. } | Wish::Bind { .. } | Wish::Transfer { .. }, _) => {
                 (Answer::Unregistered(Ok(position)), None)
             }
-            (Wish::Update { position: token, .. }, verdict) => {
-                let answer = self.updated(&open.name, token, verdict, waited);
+            (Wish::Update { position: token, revision, .. }, verdict) => {
+                let answer = self.updated(&open.name, (token, revision), verdict, waited);
                 let orphaned = open.is_orphan && !planted!("orphan-of-an-update-kept");
                 (Answer::Updated(answer), orphaned.then_some(token))
             }
@@ -237,25 +237,27 @@ impl Host {
         }
     }
 
-    /// What a caller is told of an update.
+    /// What a caller is told of an update, for which the last change may have had to be at a revision.
     fn updated(
         &mut self,
         name: &Name,
-        token: Position,
+        (token, expected): (Position, Option<Position>),
         verdict: Verdict,
         waited: Duration,
     ) -> Result<Position, UpdateError> {
         let claim = self.claims.get_mut(name).filter(|claim| claim.position == token);
         let name = name.to_string();
-        match verdict {
-            Verdict::Updated { revision } => {
+        match (verdict, expected) {
+            (Verdict::Updated { revision }, _) => {
                 if let Some(claim) = claim {
                     claim.revision = revision;
                 }
                 Ok(revision)
             }
-            Verdict::Moved { revision } => Err(UpdateError::Changed { name, revision }),
-            Verdict::NotHeld { holder } => {
+            (Verdict::Moved { revision }, Some(expected)) => {
+                Err(UpdateError::Changed { name, expected, revision })
+            }
+            (Verdict::NotHeld { holder }, _) => {
                 Err(UpdateError::NotHeld { name, holder: holder.map(|holder| *holder) })
             }
             // No answer to this question, so nothing is known by it.

@@ -2,7 +2,10 @@ mod commits;
 mod memory;
 mod requests;
 
-use callsign_elector::record::{SessionRecord, Term};
+use callsign_elector::{
+    elector::View,
+    record::{SessionRecord, Term},
+};
 use callsign_store::{
     Piece, TooLarge, Write,
     ids::{Beat, ClusterName, Incarnation, RegistryName, SessionNumber},
@@ -11,7 +14,7 @@ use callsign_store::{
 use callsign_transport::{Kind, Permits};
 
 use super::*;
-use crate::core::{member::nothing_known, table::Row};
+use crate::core::{input::Tell, member::nothing_known, message::Request, permitted::Permitted, table::Row};
 
 const MILLIS: fn(u64) -> Duration = Duration::from_millis;
 

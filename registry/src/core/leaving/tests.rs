@@ -172,3 +172,22 @@ fn each_queue_is_waited_for_from_when_its_member_has_dropped_its_names() {
     node.now = at(103);
     assert_eq!(node.step(Input::Wake), [Effect::Close]);
 }
+
+#[test]
+fn why_a_node_leaves_is_known_from_the_first_question_on() {
+    let mut node = Node::with(&["x"]);
+    assert_eq!(node.core.why(), None);
+    node.step(Input::Drain(1));
+    assert_eq!(node.core.why(), Some(WhyLeaving::AskedToDrain));
+    node.step(Input::Drained(registry("x"), Drained::Alone));
+    node.step(Input::Ended);
+    assert_eq!(node.core.why(), Some(WhyLeaving::AskedToDrain), "it has drained, and stays");
+    node.step(Input::Leave(2));
+    assert_eq!(node.core.why(), Some(WhyLeaving::AskedToLeave));
+    let mut node = Node::with(&["x"]);
+    node.step(Input::Leave(1));
+    assert_eq!(node.core.why(), Some(WhyLeaving::AskedToLeave), "it drains because it leaves");
+    let mut node = Node::with(&["x"]);
+    node.step(Input::Failed);
+    assert_eq!(node.core.why(), Some(WhyLeaving::Failed));
+}

@@ -6,9 +6,12 @@ mod standing;
 
 use std::collections::BTreeSet;
 
-use callsign_elector::record::{Leader as Led, Lineage, SessionRecord};
+use callsign_elector::{
+    lineage::LineageNumber,
+    record::{Leader as Led, Lineage, MemberRow, SessionRecord},
+};
 use callsign_store::{
-    Value,
+    CommitOutcome, ReadResult, StoreError, Value,
     ids::{Ballot, Beat, ClusterName, Nonce, RegistryName, SessionId, SessionNumber, Token},
     keys::ClusterKeys,
     record::Record,
@@ -17,7 +20,8 @@ use callsign_transport::{Kind, Permits};
 
 use super::*;
 use crate::core::{
-    input::OnLapse,
+    host::OnTake,
+    input::{Call, OnLapse, OpId},
     log::{Batch, Op},
     name::Name,
     table::{RequestNumber, Row},

@@ -1,10 +1,18 @@
 mod explaining;
 
-use callsign_store::ids::{Incarnation, Nonce, SessionNumber};
+use std::sync::Arc;
+
+use callsign_store::ids::{Incarnation, Nonce, SessionId, SessionNumber};
 use callsign_transport::Kind;
 
 use super::*;
-use crate::core::{group::GroupId, meta::Meta, table::RequestNumber};
+use crate::core::{
+    group::GroupId,
+    message::Chunk,
+    meta::Meta,
+    table::RequestNumber,
+    why::{GivenUp, Why},
+};
 
 type Held = Replica<BTreeMap<Name, Row>>;
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Query,
+    node::rows,
     routes::Shared,
     shown::{whole_millis, with_name},
 };
@@ -22,7 +23,10 @@ pub(super) struct ExplainQuery {
 
 pub(super) async fn explain(State(admin): State<Shared>, Query(query): Query<ExplainQuery>) -> Answer {
     let registry = admin.registries.get(query.registry.as_deref())?;
-    Ok(Json(described(&registry.explain(&query.name).await?)))
+    let explained = registry.explain(&query.name).await?;
+    let mut body = described(&explained);
+    body["members"] = rows(registry, &explained.status);
+    Ok(Json(body))
 }
 
 fn described(explained: &Explanation) -> Value {
@@ -57,7 +61,6 @@ fn described(explained: &Explanation) -> Value {
         "synced": status.synced,
         "leader": status.leader,
         "epoch": status.epoch,
-        "members": status.members,
     })
 }
 

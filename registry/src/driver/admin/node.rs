@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Answer, HttpRefusal, Query,
     routes::{Shared, millis},
     shown::{exact, settings},
 };
-use crate::Position;
+use crate::{Position, Registry, Status};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,14 +20,26 @@ pub(super) struct RegistryQuery {
 }
 
 pub(super) async fn members(State(admin): State<Shared>, Query(query): Query<RegistryQuery>) -> Answer {
-    let status = admin.registries.get(query.registry.as_deref())?.status();
-    Ok(Json(json!({"members": status.members, "settings": settings(&status.settings)})))
+    let registry = admin.registries.get(query.registry.as_deref())?;
+    let status = registry.status();
+    Ok(Json(json!({"members": rows(registry, &status), "settings": settings(&status.settings)})))
+}
+
+/// The members. Why a member drains is known of the node itself only: the store has no more than that it does.
+pub(super) fn rows(registry: &Registry, status: &Status) -> Value {
+    let mut rows = json!(status.members);
+    let own = rows.as_array_mut().into_iter().flatten().find(|row| row["node"] == status.node.as_str());
+    if let (Some(row), Some(why)) = (own, registry.node.why_leaving()) {
+        row["why_draining"] = json!(why);
+    }
+    rows
 }
 
 pub(super) async fn status(State(admin): State<Shared>, Query(query): Query<RegistryQuery>) -> Answer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     let known = registry.status();
     let mut status = json!(known);
+    status["members"] = rows(registry, &known);
     status["settings"] = settings(&known.settings);
     status["incarnation"] = exact(registry.incarnation()).into();
     status["pid"] = std::process::id().into();

@@ -76,6 +76,12 @@ impl Node {
         self.core.lock().leaving().has_begun()
     }
 
+    /// Why the node has begun to leave, if it has.
+    #[cfg(feature = "admin")]
+    pub(crate) fn why_leaving(&self) -> Option<crate::core::leaving::WhyLeaving> {
+        self.core.lock().leaving().why()
+    }
+
     /// No new names are registered from here on; what runs on exactly one node ends here, and every seat is handed over.
     pub(crate) async fn drain(self: &Arc<Self>) -> Drained {
         let (answer, answered) = oneshot::channel();

@@ -120,7 +120,7 @@ impl Cell {
                 CommitOutcome::Committed(_) => return Ok(found),
                 CommitOutcome::Conflict => {}
                 CommitOutcome::Unknown => unknown = Some(found),
-                other => return Err(failed(&format!("{other:?}"))),
+                other => return Err(failed(&other)),
             }
         }
         Err(failed(&"no outcome"))

@@ -387,7 +387,7 @@ where
                 let is_clean = matches!(self.why, Lost::Shutdown | Lost::ResignRequested);
                 if !is_clean || budget.is_zero() {
                     // Nothing that it still does counts, and its successor may be there.
-                    actor.stop(Some(format!("callsign: {:?}", self.why)));
+                    actor.stop(Some(format!("callsign: {}", self.why)));
                     return;
                 }
                 let farewell = registrar::Farewell {

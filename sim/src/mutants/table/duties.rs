@@ -34,13 +34,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("look-cut-short", "registry/src/core/host/waiting.rs")
         .does("Begins anew, each time, with the first of those who wait, and comes to no more of them than it looks at in a step.")
         .found("snapshots", 1_000, "what is looked at some calls at a time"),
-    mutant("unread-session-not-read", "registry/src/core/leader.rs")
+    mutant("unread-session-not-read", "registry/src/core/leader/requests.rs")
         .does("Waits for the next view when a session asks that the leader has not read open.")
         .found("parting", 1_000, "outside testing"),
-    mutant("freeing-starves", "registry/src/core/leader.rs")
+    mutant("freeing-starves", "registry/src/core/leader/batches.rs")
         .does("Frees the names of a closed session only when nobody asks for anything.")
         .found("bulk", 2_000, "outside testing; DESIGN P8"),
-    mutant("freeing-wakes-in-vain", "registry/src/core/leader.rs")
+    mutant("freeing-wakes-in-vain", "registry/src/core/leader/waking.rs")
         .does("Has itself woken to free names of the dead while a batch is in flight, again and again.")
         .found("mute", 1_000, "found by the world `mute`"),
     mutant("gaps-grow-with-reads", "elector/src/core/session/observe.rs, elector/src/core/session/own/former.rs")
@@ -56,13 +56,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("requeued-request-waits-for-ever", "registry/src/core/leader/flight.rs")
         .does("Forgets an unregister whose batch was too large, and takes it for one that still waits when its host asks again.")
         .found("oversize", 1_000, "outside testing; DESIGN P8"),
-    mutant("commit-waited-for-ever", "registry/src/core/leader.rs")
+    mutant("commit-waited-for-ever", "registry/src/core/leader/waking.rs")
         .does("Waits for the answer to a commit of a batch for ever.")
         .found("mute", 1_000, "outside testing; DESIGN P8"),
-    mutant("settling-waited-for-ever", "registry/src/core/leader.rs")
+    mutant("settling-waited-for-ever", "registry/src/core/leader/waking.rs")
         .does("Waits for the read for ever that says what became of a batch.")
         .found("mute", 5_000, "outside testing; DESIGN P8"),
-    mutant("fence-waited-for-ever", "registry/src/core/leader.rs")
+    mutant("fence-waited-for-ever", "registry/src/core/leader/waking.rs")
         .does("Waits for the read of the fence for ever.")
         .found("mute", 1_000, "outside testing; DESIGN P8"),
     mutant("handoff-waits-for-a-read", "registry/src/core/handoff.rs")

@@ -79,19 +79,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("own-limit-refused", "registry/src/core/rows/groups.rs")
         .does("Refuses a place in a semaphore that has the limit which is asked for.")
         .found("standard", 1_000, GROUPS),
-    mutant("two-places-in-a-batch", "registry/src/core/leader.rs")
+    mutant("two-places-in-a-batch", "registry/src/core/leader/batches.rs")
         .does("Gives two places of a semaphore one position, and so one token.")
         .found("standard", 5_000, GROUPS),
     mutant("everybody-holds", "registry/src/core/host/groups.rs")
         .does("Tells whoever has a place in a semaphore that it holds.")
         .found("standard", 1_000, GROUPS),
-    mutant("freed-place-not-seen", "registry/src/core/replica.rs")
+    mutant("freed-place-not-seen", "registry/src/core/replica/applying.rs")
         .does("Does not tell who is first now that somebody has left a semaphore.")
         .found("standard", 5_000, GROUPS),
     mutant("place-of-the-dead-not-seen", "registry/src/core/host/starts.rs")
         .does("Does not tell who is first now that the node of somebody in a semaphore is gone.")
         .found("standard", 5_000, GROUPS),
-    mutant("any-membership-left", "registry/src/core/host.rs")
+    mutant("any-membership-left", "registry/src/core/host/calls.rs")
         .does("Leaves a group by a token of another membership than the present one.")
         .found("standard", 20_000, GROUPS),
     mutant("snapshot-without-request", "registry/src/core/message.rs")
@@ -166,7 +166,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "watch-after-the-answer",
-        file: "registry/src/core/member.rs",
+        file: "registry/src/core/member/turns.rs",
         what: "Answers whoever waits for a change before it gives it to those who watch.",
         hazard: WATCH,
         scenario: "standard",

@@ -33,7 +33,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("applied-not-told", "registry/src/core/member/lineage.rs")
         .does("Does not tell the elector what was applied, so that its loss is not noticed.")
         .found("went-back", 10_000, "outside testing; DESIGN 4 (a store that went back)"),
-    mutant("reset-spares-later-rows", "registry/src/core/replica.rs")
+    mutant("reset-spares-later-rows", "registry/src/core/replica/applying.rs")
         .does("A reset that is read again, after a loss, spares the rows of what was applied after it.")
         .found("went-back", 10_000, "seed 551 of `went-back`"),
     mutant("watch-goes-on-in-a-lost-log", "registry/src/core/watch/memory.rs")

@@ -29,13 +29,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("take-ignores-permits", "registry/src/core/leader/takers.rs")
         .does("Gives a name to a node whose certificate does not let it hold that.")
         .found("permitted", 5_000, TRANSFER),
-    mutant("unread-taker-not-read", "registry/src/core/leader.rs")
+    mutant("unread-taker-not-read", "registry/src/core/leader/requests.rs")
         .does("Waits for the session of a taker to be read, and does not have it read.")
         .found("parting", 2_000, TRANSFER),
-    mutant("transfer-frees-the-name", "registry/src/core/replica.rs")
+    mutant("transfer-frees-the-name", "registry/src/core/replica/applying.rs")
         .does("Frees the name when it goes to another actor.")
         .found("standard", 2_000, TRANSFER),
-    mutant("transfer-drops-metadata", "registry/src/core/replica.rs")
+    mutant("transfer-drops-metadata", "registry/src/core/replica/applying.rs")
         .does("Loses the metadata of a name that goes to another actor.")
         .found("standard", 20_000, TRANSFER),
     mutant("take-waits-for-ever", "registry/src/core/host/takes.rs")

@@ -4,7 +4,7 @@ use crate::mutants::{Mutant, STANDARD, table::mutant};
 
 pub(super) const MUTANTS: &[Mutant] = &[
     // the leader
-    mutant("epoch-only-fence", "registry/src/core/member.rs")
+    mutant("epoch-only-fence", "registry/src/core/member/state.rs")
         .does("Takes itself for the leader of an epoch by its name, without looking at incarnation and token.")
         .found("forsaken", 2_000, "roadmap; dgen H2, N6"),
     mutant("term-not-checked", "registry/src/core/leader/flight.rs")
@@ -28,38 +28,38 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("several-messages-per-version", "registry/src/core/leader/flight.rs")
         .does("Sends a batch as one message for each operation, all with the batch's position.")
         .found("forming", 1_000, "roadmap; dgen H7"),
-    mutant("two-operations-of-one-name", "registry/src/core/leader.rs")
+    mutant("two-operations-of-one-name", "registry/src/core/leader/batches.rs")
         .does("Puts two operations of one name into a batch, each decided on the table before it.")
         .found("store", 1_000, "roadmap; dgen H29"),
     mutant("unguarded-unregister", "registry/src/core/leader/decide.rs")
         .does("Frees a name whoever holds it by now.")
         .found("bulk", 5_000, "roadmap; dgen H27, H30"),
-    mutant("request-not-deduplicated", "registry/src/core/leader.rs")
+    mutant("request-not-deduplicated", "registry/src/core/leader/requests.rs")
         .does("Decides a request again that it has decided, or has waiting.")
         .found("slow", 1_000, "roadmap"),
     mutant("request-not-in-row", "registry/src/core/leader/decide.rs")
         .does("Does not recognise in a row the request that made it.")
         .found("cuts", 1_000, "design review; dgen H19"),
-    mutant("session-not-read-open", "registry/src/core/leader.rs")
+    mutant("session-not-read-open", "registry/src/core/leader/requests.rs")
         .does("Decides requests of a session without having read it open.")
         .found("clocks", 10_000, "design review"),
-    mutant("queue-of-closed-session-kept", "registry/src/core/leader.rs")
+    mutant("queue-of-closed-session-kept", "registry/src/core/leader/requests.rs")
         .does("Decides what waits although the session that asked was closed meanwhile.")
         .found("lapses", 1_000, "design review"),
-    mutant("host-gone-not-logged", "registry/src/core/leader.rs")
+    mutant("host-gone-not-logged", "registry/src/core/leader/batches.rs")
         .does("Forgets the names of a closed session.")
         .found(STANDARD, 1_000, "design review; registries, gproc #30"),
-    mutant("free-by-silence", "registry/src/core/member.rs")
+    mutant("free-by-silence", "registry/src/core/member/links.rs")
         .does("Frees the names of a node when the link to it is down.")
         .found("crashes", 1_000, "roadmap; dgen N10"),
-    mutant("rider-without-fence", "registry/src/core/leader.rs")
+    mutant("rider-without-fence", "registry/src/core/leader/batches.rs")
         .does("Answers what needs no entry at once, from its own table.")
         .found("forsaken", 5_000, "design review; dgen H3"),
     mutant("request-of-any-epoch", "registry/src/core/member/messages.rs")
         .does("Decides requests that were addressed to another epoch.")
         .found("slow", 5_000, "DESIGN 5 (a leader decides only requests of its own epoch)"),
     // the handoff
-    mutant("handoff-reads-commit-too-early", "registry/src/core/member.rs, registry/src/core/leader/flight.rs")
+    mutant("handoff-reads-commit-too-early", "registry/src/core/leader/flight.rs, registry/src/core/member/state.rs")
         .does("Catches up to what `commit` was before its term, and opens without checking it.")
         .found("leaders", 1_000, "roadmap; dgen H10"),
     mutant("opens-without-catching-up", "registry/src/core/member/seat.rs, registry/src/core/leader/flight.rs")
@@ -81,13 +81,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("gap-in-memory-not-seen", "registry/src/core/leader/memory.rs")
         .does("Sends from memory what comes after a position although memory begins later.")
         .found("bulk", 1_000, "dgen H6"),
-    mutant("replica-goes-back", "registry/src/core/catchup.rs, registry/src/core/replica.rs")
+    mutant("replica-goes-back", "registry/src/core/catchup.rs, registry/src/core/replica/installing.rs")
         .does("Closes every gap with a snapshot, also with one that is older than what it has.")
         .found("cuts", 1_000, "design review; dgen H11, N1"),
     mutant("snapshot-without-touched", "registry/src/core/snapshot.rs")
         .does("Ends a snapshot without the names that changed while it was sent.")
         .found("bulk", 3_000, "roadmap"),
-    mutant("base-before-it-is-installed", "registry/src/core/replica.rs")
+    mutant("base-before-it-is-installed", "registry/src/core/replica/installing.rs")
         .does("Takes a replica for complete while a snapshot is put in its place.")
         .found("snapshots", 20_000, "what is installed a few names at a time"),
     mutant("gone-rows-are-read", "registry/src/core/rows.rs")
@@ -96,7 +96,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("sweep-takes-what-is-new", "registry/src/core/rows.rs")
         .does("Removes the row of a name that somebody else registered after its holder's session was gone.")
         .found("crashes", 20_000, "what is removed a few names at a time"),
-    mutant("host-gone-not-touched", "registry/src/core/replica.rs")
+    mutant("host-gone-not-touched", "registry/src/core/replica/applying.rs")
         .does("Does not count the names that a closed session loses among those that changed while a snapshot is sent.")
         .found("crashes", 20_000, "roadmap (touched set)"),
     mutant("chunk-of-another-snapshot", "registry/src/core/catchup.rs")
@@ -166,7 +166,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("unsynced-member-registers", "registry/src/core/host/verdicts.rs")
         .does("Registers names while its member is not synced, or says that it is empty.")
         .found("crashes", 1_000, "DESIGN 5 (only a synced member registers names)"),
-    mutant("actor-end-forgotten", "registry/src/core/host.rs")
+    mutant("actor-end-forgotten", "registry/src/core/host/claims.rs")
         .does("Forgets that an actor ended while its register was undecided.")
         .found("cuts", 1_000, "registries, gproc #30"),
     mutant("orphan-not-given-up", "registry/src/core/host/reconcile.rs, registry/src/core/host/verdicts.rs")
@@ -175,22 +175,22 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("claim-puts-row-back", "registry/src/core/host/reconcile.rs")
         .does("Registers again what it claims and the log has freed, and keeps the claim meanwhile.")
         .found("snapshots", 10_000, "roadmap; dgen H28"),
-    mutant("claim-outlives-unregister", "registry/src/core/host.rs")
+    mutant("claim-outlives-unregister", "registry/src/core/host/calls.rs")
         .does("Asks to free a name first, and drops the claim when the log says so.")
         .found(STANDARD, 2_000, "DESIGN 5 (the host drops the claim first)"),
     mutant("lapsed-session-not-adopted", "registry/src/core/host/session.rs")
         .does("Takes no session over from a lapse or its end: a registry that is joined meanwhile never has one.")
         .found("joining", 100, "DESIGN 4 (a lapsed session that is still open is trusted again, with all names)"),
-    mutant("lost-claim-not-flagged", "registry/src/core/host.rs, registry/src/core/host/duties.rs")
+    mutant("lost-claim-not-flagged", "registry/src/core/host/duties.rs, registry/src/core/host/claims.rs")
         .does("Drops a claim that the log has not, or that is given up with the base, and lets whoever checks it go on.")
         .found("snapshots", 10_000, "DESIGN 10 (anything that ends a claim flags it first)"),
-    mutant("freed-claim-not-flagged", "registry/src/core/host.rs")
+    mutant("freed-claim-not-flagged", "registry/src/core/host/claims.rs")
         .does("Asks to free a name, and lets whoever checks the claim on it go on.")
         .found(STANDARD, 1_000, "DESIGN 10 (anything that ends a claim flags it first)"),
     mutant("session-end-not-flagged", "registry/src/core/host/duties.rs")
         .does("Leaves, and lets whoever checks a claim go on until the session is closed.")
         .found("draining", 1_000, "DESIGN 10 (anything that ends a claim flags it first)"),
-    mutant("unwatched-while-asking", "registry/src/core/host.rs")
+    mutant("unwatched-while-asking", "registry/src/core/host/claims.rs")
         .does("Stops watching an actor that is refused a name, although it asks for another one, or is being granted it.")
         .found("claims", 1_000, "outside testing"),
     mutant("lost-session-keeps-claims", "registry/src/core/host/duties.rs")
@@ -217,7 +217,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("refused-commit-not-paused", "registry/src/core/leader/flight.rs")
         .does("Tries a commit that was refused, or of unknown outcome, at once again.")
         .found("store", 1_000, "a full disk: 0.9 of a core, thousands of commits a second"),
-    mutant("concerned-not-named", "registry/src/core/leader.rs")
+    mutant("concerned-not-named", "registry/src/core/leader/requests.rs")
         .does("Does not have the sessions read of nodes that have names and are members no more.")
         .found("crashes", 1_000, "12.8; DESIGN 5 (freed by one HostGone)"),
     mutant("rest-of-a-lapse-forgotten", "registry/src/core/host/session.rs")

@@ -1,4 +1,7 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use futures::poll;
 use tokio::time::timeout;
@@ -11,7 +14,7 @@ use crate::{
         conformance::{FIGHT, Faulty, Subject, run},
         memory::Fate,
     },
-    testing::{TEST_DEADLINE, etcd::Cluster, writers::Writers},
+    testing::{TEST_DEADLINE, etcd::Cluster, log::Listening, writers::Writers},
 };
 
 mod proxy;
@@ -218,6 +221,37 @@ async fn a_commit_that_is_not_answered_is_unknown_and_the_connection_is_given_up
     assert_eq!(store.commit(put("unanswered")).await, CommitOutcome::Unknown);
     assert_eq!(value(&store).await, Some(b"unanswered".to_vec()));
     assert_eq!(proxy.seen(), 1, "the client sends nothing twice");
+}
+
+/// The store logs on its own thread, which no listener of a test hears: so the commits are made on this one.
+#[tokio::test]
+async fn a_commit_of_unknown_outcome_is_logged_with_its_reason_and_so_is_the_end_of_a_row() {
+    let cluster = cluster!();
+    let proxy = Proxy::start(cluster.client(0));
+    let store = EtcdStore::open(&proxy.url("test")).unwrap();
+    let log = Listening::to("callsign_store::driver::failures");
+    let commit = |value| {
+        let store = store.clone();
+        async move { commit::commit(&store.shared, &put(value), Instant::now() + TEST_DEADLINE).await }
+    };
+    for value in ["first", "second"] {
+        proxy.cut_at(Cut::AfterCommit, value.as_bytes());
+        assert_eq!(commit(value).await, CommitOutcome::Unknown);
+    }
+    let outcome = commit("third").await;
+    assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
+    let lines = log.all();
+    let said =
+        |line: &BTreeMap<String, String>| ["level", "message", "failed"].map(|field| line[field].clone());
+    assert_eq!(
+        lines.iter().map(said).collect::<Vec<_>>(),
+        [
+            ["WARN", "the outcome of a commit is unknown", "1"],
+            ["WARN", "the outcome of a commit is unknown", "2"],
+            ["INFO", "commits succeed again", "2"],
+        ]
+    );
+    assert!(lines[..2].iter().all(|line| !line["error"].is_empty()), "{lines:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

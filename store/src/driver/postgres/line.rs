@@ -30,6 +30,16 @@ pub(super) enum Role {
     Listens(mpsc::UnboundedSender<Event>),
 }
 
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Commits => "commits",
+            Self::Reads => "reads",
+            Self::Listens(_) => "listens",
+        })
+    }
+}
+
 /// A connection that works.
 pub(super) struct Session {
     pub(super) client: Client,
@@ -216,7 +226,7 @@ async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
         if let Role::Listens(events) = &role {
             let _ = events.send(Event::Disconnected);
         }
-        tracing::debug!(?role, %why, "a connection to the database is gone");
+        tracing::debug!(%role, %why, "a connection to the database is gone");
         states.send_replace(State::Down(why.to_string().into()));
         // It ends early only with a connection that came up, which is paced by its own pauses.
         let _ = timeout(pauses.after(started.elapsed()), place.reachable.notified()).await;

@@ -62,7 +62,7 @@ fn note_undelivered(inner: &Inner, link: &LinkHandle, pid: u64, why: NotDelivere
     if matches!(why, NotDelivered::NotExported | NotDelivered::WrongKind) {
         let count = inner.count_refused(NO_SUCH_ACTOR);
         if count.is_power_of_two() {
-            tracing::warn!(peer = %link.peer, pid, count, "message for an actor that peers cannot reach: {why:?}");
+            tracing::warn!(peer = %link.peer, pid, count, "a message was for an actor that peers cannot reach: {why}");
         }
     }
 }
@@ -133,17 +133,17 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
             }
         }
         Frame::NoReply { tag, why } => {
-            tracing::debug!(peer = %link.peer, tag, ?why, "a call will not be answered");
+            tracing::debug!(peer = %link.peer, tag, %why, "a call will not be answered");
             drop(link.remote.answered(tag));
         }
         Frame::Undelivered { to, kind, why } => {
-            tracing::debug!(peer = %link.peer, pid = to, ?why, "a message was not delivered");
+            tracing::debug!(peer = %link.peer, pid = to, %why, "a message was not delivered");
             link.remote.ended(to, kind, &End::Not(why));
         }
         Frame::Watch { to, kind } => return on_watch(inner, link, to, kind),
         Frame::Watching { to, kind } => link.remote.lives(to, kind),
         Frame::Ended { to, kind, how } => {
-            tracing::debug!(peer = %link.peer, pid = to, ?how, "an actor has ended");
+            tracing::debug!(peer = %link.peer, pid = to, %how, "an actor has ended");
             link.remote.ended(to, kind, &End::of(how));
         }
         _ => return Err("a frame that does not concern actors".into()),

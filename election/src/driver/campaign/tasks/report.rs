@@ -19,7 +19,7 @@ pub(super) fn trace(event: &CampaignEvent) {
                 phase = %event.phase,
                 leader = event.leader.as_ref().map(|leader| leader.as_str()),
                 trust_left = ?event.trust_left,
-                what = ?event.what,
+                "{}", event.what
             )
         };
     }

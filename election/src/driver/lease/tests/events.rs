@@ -92,7 +92,7 @@ pub(super) async fn h10_each_event_is_told_once_in_order_with_its_fields(stores:
     let all = log.all();
     for fields in &all {
         assert_eq!(fields["election"], format!("{:?}", place.bed.election.as_str()));
-        for field in ["epoch", "ballot", "what"] {
+        for field in ["epoch", "ballot", "message"] {
             assert!(fields.contains_key(field), "{field} in {fields:?}");
         }
         assert_eq!(fields.contains_key("member"), fields.contains_key("incarnation"), "{fields:?}");
@@ -102,8 +102,13 @@ pub(super) async fn h10_each_event_is_told_once_in_order_with_its_fields(stores:
     assert_eq!(of(5, "epoch"), held.term.epoch.to_string());
     assert_eq!(of(5, "ballot"), held.term.epoch.to_string(), "the first of its term");
     assert_eq!(of(9, "leader"), "", "nobody any more");
-    for (at, part) in [(4, "by: b"), (6, "Held"), (11, "Disabled"), (20, "[c, d]")] {
-        assert!(of(at, "what").contains(part), "{part} in {}", of(at, "what"));
+    for (at, part) in [
+        (4, "since b comes before it"),
+        (6, "a was refused: "),
+        (11, "a was refused: the election is disabled"),
+        (20, "c, d said nothing for too long"),
+    ] {
+        assert!(of(at, "message").contains(part), "{part} in {}", of(at, "message"));
     }
 }
 

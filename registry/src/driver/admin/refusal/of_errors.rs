@@ -26,8 +26,9 @@ impl From<UpdateError> for HttpRefusal {
                 let holder = holder.as_ref().map(holder_of);
                 Self::no(StatusCode::NOT_FOUND, "not_held_here", text).with("holder", holder)
             }
-            UpdateError::Changed { revision, .. } => {
-                Self::no(StatusCode::CONFLICT, "changed", text).with("revision", revision)
+            UpdateError::Changed { expected, revision, .. } => {
+                let refusal = Self::no(StatusCode::CONFLICT, "changed", text);
+                refusal.with("expected", expected).with("revision", revision)
             }
             UpdateError::NotSynced => Self::unavailable("not_synced", text),
             UpdateError::NoLeader => Self::unavailable("no_leader", text),
