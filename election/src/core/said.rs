@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use callsign_store::ids::MemberId;
+
 use super::{
     campaign::event::{CampaignEvent, CampaignEventKind},
     lease::event::{LeaseEvent, LeaseEventKind},
@@ -58,7 +60,7 @@ impl fmt::Display for CampaignEvent {
 /// With the member that the event is about.
 impl fmt::Display for LeaseEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = self.member.as_ref().map_or("nobody", |member| member.as_str());
+        let who = self.member.as_ref().map_or("nobody", MemberId::as_str);
         match &self.what {
             LeaseEventKind::Initialised => f.write_str("the election has its first configuration"),
             LeaseEventKind::ConfigChanged => f.write_str("the election has another configuration"),
@@ -73,7 +75,7 @@ impl fmt::Display for LeaseEvent {
                 write!(f, "{who} was called dead in a start that is not registered, so nothing was done")
             }
             LeaseEventKind::Evicted { members } => {
-                let members: Vec<_> = members.iter().map(|member| member.as_str()).collect();
+                let members: Vec<_> = members.iter().map(MemberId::as_str).collect();
                 write!(f, "{} said nothing for too long: no candidate any more", members.join(", "))
             }
             LeaseEventKind::ResignRequested { epoch } => {
@@ -93,7 +95,7 @@ impl fmt::Display for LeaseEvent {
 mod tests {
     use std::time::Duration;
 
-    use callsign_store::ids::{Epoch, Incarnation, MemberId, Seniority};
+    use callsign_store::ids::{Epoch, Incarnation, Seniority};
 
     use super::*;
     use crate::{

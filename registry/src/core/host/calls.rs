@@ -109,13 +109,9 @@ impl Host {
     ) {
         if let Some(number) = self.by_name.get(&name) {
             // It is being given up already, because its actor ended: whoever asks for just that waits for the same verdict.
-            let open = self
-                .undecided
-                .get_mut(number)
-                .map(|open| &mut **open)
-                .or_else(|| self.decided.get_mut(*number));
-            if !self.queued.is_waiting(&name)
-                && let Some(open) = open
+            let (number, is_first) = (*number, !self.queued.is_waiting(&name));
+            if is_first
+                && let Some(open) = self.open_mut(number)
                 && open.caller.is_none()
                 && matches!(open.wish, Wish::Unregister { .. })
             {

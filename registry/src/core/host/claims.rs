@@ -100,11 +100,15 @@ impl Host {
         self.owes_first(Duty::ActorEnded { actor, behind: RequestNumber(0) });
     }
 
+    /// A request that is undecided, or whose verdict is not passed on yet.
+    pub(super) fn open_mut(&mut self, number: RequestNumber) -> Option<&mut Open> {
+        let undecided = self.undecided.get_mut(&number).map(|open| &mut **open);
+        undecided.or_else(|| self.decided.get_mut(number))
+    }
+
     /// The actor of an undecided request has ended.
     pub(super) fn orphan(&mut self, number: RequestNumber) {
-        let open =
-            self.undecided.get_mut(&number).map(|open| &mut **open).or_else(|| self.decided.get_mut(number));
-        if let Some(open) = open {
+        if let Some(open) = self.open_mut(number) {
             open.is_orphan = !planted!("actor-end-forgotten");
         }
         self.takes.orphan(number);

@@ -275,24 +275,11 @@ impl Host {
         while !self.is_asked(name) {
             let Some(next) = self.queued.pop(name) else { return };
             match next {
-                Queued::Register { caller, registrant } => {
-                    self.register(now, caller, name.clone(), registrant, effects);
-                }
-                Queued::Start { caller, starter } => {
-                    self.start(now, caller, name.clone(), *starter, replica, effects);
-                }
                 Queued::Join { caller, group, registrant } => {
                     self.join(now, caller, group, registrant, effects);
                 }
-                Queued::Unregister { caller, token } => {
-                    self.unregister(caller, name.clone(), token, replica, effects);
-                }
-                Queued::Update { caller, change } => {
-                    self.update(now, caller, name.clone(), change, replica, effects);
-                }
-                Queued::Take { caller, wanted } => {
-                    self.take(now, caller, name.clone(), wanted, replica, effects);
-                }
+                call if self.is_busy() => self.owes(Duty::Call(name.clone(), call)),
+                call => self.call_now(now, name.clone(), call, replica, effects),
             }
         }
     }

@@ -20,9 +20,13 @@ impl Leader {
         effects: &mut Vec<Effect>,
     ) {
         if self.is_open {
-            let message = Message::Heartbeat { epoch: self.epoch, end: replica.end() };
-            effects.push(Effect::send(member.clone(), message));
+            effects.push(self.heartbeat(replica, member));
         }
+    }
+
+    /// Tells a member where the log ends.
+    fn heartbeat<T: Table>(&self, replica: &Replica<T>, member: &NodeName) -> Effect {
+        Effect::send(member.clone(), Message::Heartbeat { epoch: self.epoch, end: replica.end() })
     }
 
     /// Time has passed: what did not answer is tried again, and idle members are told where the log ends.
@@ -57,8 +61,7 @@ impl Leader {
         if self.is_open && now >= self.next_heartbeat {
             self.next_heartbeat = now + HEARTBEAT;
             for member in members {
-                let message = Message::Heartbeat { epoch: self.epoch, end: replica.end() };
-                turn.effects.push(Effect::send(member.clone(), message));
+                turn.effects.push(self.heartbeat(replica, member));
             }
         }
     }
