@@ -68,12 +68,16 @@ use crate::{
 mod address;
 mod commit;
 mod examine;
+mod hosts;
 mod line;
 mod notice;
 mod pipeline;
 mod read;
 mod schema;
 mod sql;
+mod standbys;
+mod successors;
+mod timeline;
 mod tls;
 mod trouble;
 mod watches;
@@ -87,7 +91,8 @@ pub mod connection {
     pub use super::{
         ANSWER_TIMEOUT,
         address::Address,
-        line::{AbortOnDrop, Driven, NotConnected, connect_and_listen},
+        hosts::{Connected, Driven, Standing, connect_and_listen},
+        line::{AbortOnDrop, NotConnected},
         schema::CREATING,
         trouble::in_words,
     };
@@ -150,6 +155,7 @@ fn start(place: &Arc<Place>) -> Started {
     let (commits, reads) = (line(Role::Commits), line(Role::Reads));
     // Kept up by its own task, and heard through the channel.
     line(Role::Listens(events.clone()));
+    successors::look_for_them(place);
     place.supervisor.task("the watches in Postgres", Keeper::new(reads.clone()).run(incoming));
     Started { supervisor: place.supervisor.clone(), commits, reads, events }
 }

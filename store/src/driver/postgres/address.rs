@@ -1,10 +1,17 @@
 //! Where the database is, and how it is spoken to: the URL.
 
-use std::{fmt::Write, time::Duration};
+use std::{
+    fmt::Write,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
-use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Config, Host as Named, SslMode, TargetSessionAttrs};
 
-use super::tls::Tls;
+use super::{
+    timeline::{Known, News, Origin},
+    tls::Tls,
+};
 use crate::error::OpenError;
 
 /// How long one attempt to reach a host may take, unless the URL says otherwise.
@@ -17,6 +24,37 @@ const UNHEARD: Duration = Duration::from_secs(5);
 pub struct Address {
     pub(super) config: Config,
     pub(super) tls: Tls,
+    /// Each host that it names, in its order.
+    pub(super) hosts: Vec<Host>,
+    /// Which primaries were seen there.
+    pub(super) known: Known,
+}
+
+/// One of the hosts.
+pub(super) struct Host {
+    /// For people.
+    pub(super) name: String,
+    /// The same, but for the other hosts.
+    pub(super) config: Config,
+    /// With which timeline it was said to be an old primary; 0 if it never was.
+    told: AtomicU32,
+}
+
+impl Host {
+    /// Notes that it takes writes, and says so if it is an old primary, or the new one.
+    pub(super) fn note(&self, origin: &Origin, known: &Known) {
+        let (host, timeline) = (&self.name, origin.timeline);
+        if known.saw(origin) == Some(News::Promoted) {
+            tracing::warn!(%host, %timeline, "another server was promoted: this is the primary");
+        }
+        if let Some(newest) = known.newer_than(origin)
+            && self.told.swap(timeline.0, Ordering::Relaxed) != timeline.0
+        {
+            tracing::warn!(
+                "{host} is an old primary: its timeline is {timeline}, and {newest} has been seen. It is not used"
+            );
+        }
+    }
 }
 
 /// The options that are ours, not the client's.
@@ -72,24 +110,13 @@ impl Address {
             config.keepalives_interval(UNHEARD / 5).keepalives_retries(5);
         }
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        Ok(Self { config, tls })
+        let hosts = hosts_of(&config).ok_or_else(|| wrong(&"its hosts and its ports are not as many"))?;
+        Ok(Self { config, tls, hosts, known: Known::default() })
     }
 
     /// The URL for people: without the password, and without what does not matter to them.
     pub fn describe(&self) -> String {
-        let mut hosts = Vec::new();
-        let named = self.config.get_hosts().iter().map(|host| match host {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        });
-        let addresses = self.config.get_hostaddrs().iter().map(ToString::to_string);
-        let names: Vec<_> =
-            if self.config.get_hosts().is_empty() { addresses.collect() } else { named.collect() };
-        for (nth, name) in names.into_iter().enumerate() {
-            let ports = self.config.get_ports();
-            let port = ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
-            hosts.push(if port == 5432 { name } else { format!("{name}:{port}") });
-        }
+        let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         let mut url = "postgres://".to_owned();
         if let Some(user) = self.config.get_user() {
             // Writing to a string does not fail.
@@ -101,6 +128,79 @@ impl Address {
         }
         url
     }
+}
+
+/// The hosts of a URL, each with all that is said for all of them. `None`: there are not as many hosts as addresses or ports.
+fn hosts_of(all: &Config) -> Option<Vec<Host>> {
+    let (named, addresses, ports) = (all.get_hosts(), all.get_hostaddrs(), all.get_ports());
+    let count = named.len().max(addresses.len());
+    let fits = |length: usize| length == 0 || length == count;
+    if !(fits(named.len()) && fits(addresses.len()) && (fits(ports.len()) || ports.len() == 1)) {
+        return None;
+    }
+    let host = |nth: usize| {
+        let mut config = but_for_hosts(all);
+        if let Some(address) = addresses.get(nth) {
+            config.hostaddr(*address);
+        }
+        let name = match named.get(nth) {
+            Some(Named::Tcp(name)) => {
+                config.host(name);
+                name.clone()
+            }
+            Some(Named::Unix(path)) => {
+                config.host_path(path);
+                path.display().to_string()
+            }
+            None => addresses.get(nth)?.to_string(),
+        };
+        let port = ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
+        config.port(port);
+        let name = if port == 5432 { name } else { format!("{name}:{port}") };
+        Some(Host { name, config, told: AtomicU32::new(0) })
+    };
+    (0..count).map(host).collect()
+}
+
+/// The same, without a host. The client has no way to take one away.
+fn but_for_hosts(all: &Config) -> Config {
+    let mut config = Config::new();
+    if let Some(user) = all.get_user() {
+        config.user(user);
+    }
+    if let Some(password) = all.get_password() {
+        config.password(password);
+    }
+    if let Some(database) = all.get_dbname() {
+        config.dbname(database);
+    }
+    if let Some(options) = all.get_options() {
+        config.options(options);
+    }
+    if let Some(name) = all.get_application_name() {
+        config.application_name(name);
+    }
+    if let Some(time) = all.get_connect_timeout() {
+        config.connect_timeout(*time);
+    }
+    if let Some(time) = all.get_tcp_user_timeout() {
+        config.tcp_user_timeout(*time);
+    }
+    if let Some(interval) = all.get_keepalives_interval() {
+        config.keepalives_interval(interval);
+    }
+    if let Some(retries) = all.get_keepalives_retries() {
+        config.keepalives_retries(retries);
+    }
+    config
+        .keepalives(all.get_keepalives())
+        .keepalives_idle(all.get_keepalives_idle())
+        .ssl_mode(all.get_ssl_mode())
+        .ssl_negotiation(all.get_ssl_negotiation())
+        .target_session_attrs(all.get_target_session_attrs())
+        .channel_binding(all.get_channel_binding())
+        .load_balance_hosts(all.get_load_balance_hosts());
+    config
 }
 
 /// Takes the options out that are ours: of `...?a=b&c=d` or of `a=b c=d`.

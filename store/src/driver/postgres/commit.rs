@@ -9,11 +9,11 @@ use futures::FutureExt;
 use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
 
 use super::{
-    ANSWER_TIMEOUT,
     line::{Line, Session},
     notice::spelled,
     pipeline::Pipeline,
     sql::{CHANNEL, CLEARS_KEPT, seen},
+    standbys::CUT_SHORT,
     trouble::{Meaning, in_words, meaning, meaning_at_commit},
 };
 use crate::{
@@ -34,9 +34,6 @@ fn begin(nonce: i64) -> String {
 
 /// The longest pause before a transaction is run again: about the time of some commits.
 const LONGEST_RERUN_PAUSE: Duration = Duration::from_millis(20);
-
-/// Why nothing is known of a request that was given up.
-const SILENT: &str = "the server does not answer";
 
 /// What came of one attempt.
 enum Attempt {
@@ -62,24 +59,26 @@ pub(super) async fn commit(
             Ok(session) => session,
             Err(why) => return CommitOutcome::Unavailable(why),
         };
-        let attempt = attempt(&session, transaction, &stages, &said);
-        match tokio::time::timeout(ANSWER_TIMEOUT, attempt).await {
-            Ok(Attempt::Done(outcome)) => {
+        let attempt = session.answer(attempt(&session, transaction, &stages, &said)).await;
+        match attempt.unwrap_or_else(|why| Attempt::Unknown(why.to_owned())) {
+            Attempt::Done(outcome) => {
+                if let CommitOutcome::Unavailable(_) = outcome {
+                    session.doubt();
+                }
                 failures.answered(&outcome);
                 return outcome;
             }
-            Ok(Attempt::Unknown(why)) => {
+            Attempt::Unknown(why) => {
+                session.met_unknown();
                 failures.note(&why);
                 return CommitOutcome::Unknown;
             }
-            Ok(Attempt::Again(why)) if Instant::now() >= deadline => return CommitOutcome::Unavailable(why),
-            Ok(Attempt::Again(_)) => {
-                tokio::time::sleep(LONGEST_RERUN_PAUSE.mul_f64(rand::random_range(0.05..1.0))).await;
+            Attempt::Again(why) if Instant::now() >= deadline => {
+                session.doubt();
+                return CommitOutcome::Unavailable(why);
             }
-            Err(_) => {
-                session.give_up();
-                failures.note(&SILENT);
-                return CommitOutcome::Unknown;
+            Attempt::Again(_) => {
+                tokio::time::sleep(LONGEST_RERUN_PAUSE.mul_f64(rand::random_range(0.05..1.0))).await;
             }
         }
     }
@@ -96,10 +95,7 @@ pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline:
         let identity = session.identity();
         let params: [&(dyn ToSql + Sync); 3] = [&keys, &values, &identity];
         let asked = session.client.query_one(&session.sql.check, &params);
-        let why = match tokio::time::timeout(ANSWER_TIMEOUT, asked)
-            .await
-            .map(|row| row.and_then(|row| row.try_get(0)))
-        {
+        let why = match session.answer(asked).await.map(|row| row.and_then(|row| row.try_get(0))) {
             Ok(Ok(Some(version))) => return CommitOutcome::Committed(seen(version)),
             Ok(Ok(None)) => return CommitOutcome::Conflict,
             Ok(Err(error)) => {
@@ -109,10 +105,7 @@ pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline:
                 }
                 in_words(&error)
             }
-            Err(_) => {
-                session.give_up();
-                SILENT.to_owned()
-            }
+            Err(why) => why.to_owned(),
         };
         if Instant::now() >= deadline {
             return CommitOutcome::Unavailable(why);
@@ -218,6 +211,10 @@ async fn attempt(session: &Session, transaction: &Transaction, stages: &[Stage<'
     let outcome = judge(&answers, is_whole);
     if let Attempt::Done(CommitOutcome::Committed(version)) = outcome {
         session.saw(version);
+        if session.standing.is_cut_short() {
+            session.give_up();
+            return Attempt::Unknown(CUT_SHORT.to_owned());
+        }
     }
     outcome
 }
@@ -256,6 +253,7 @@ mod tests {
 
     use super::{
         super::{
+            line::SILENT,
             sql::{BUMP, CHECK, NOTIFY, PUT},
             tests::{
                 said::*,

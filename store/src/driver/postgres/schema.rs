@@ -7,7 +7,8 @@ use tokio_postgres::{Client, error::SqlState};
 
 use super::{
     address::Address,
-    line::{self, NotConnected},
+    hosts,
+    line::NotConnected,
     sql,
 };
 use crate::error::OpenError;
@@ -40,7 +41,7 @@ const TABLES: &str = "
 
 /// Sees to it that the tables are there, and says which store it is.
 pub(super) async fn prepare(address: &Address) -> Result<i64, OpenError> {
-    let (client, connection) = at_last(async || line::connect(address).await)
+    let (client, connection) = at_last(async || hosts::connect(address).await)
         .await
         .map_err(|error| OpenError::Unreachable { url: address.describe(), cause: error.to_string() })?;
     let driven = tokio::spawn(connection);
@@ -100,7 +101,11 @@ impl NotConnected {
     /// Whether the server only needs a moment.
     fn is_passing(&self) -> bool {
         let passing = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
-        matches!(self, Self::Postgres(error) if error.code().is_some_and(|code| passing.contains(code)))
+        match self {
+            Self::Postgres(error) => error.code().is_some_and(|code| passing.contains(code)),
+            Self::NoPrimary(hosts) => hosts.iter().any(|(_, why)| why.is_passing()),
+            _ => false,
+        }
     }
 }
 

@@ -227,7 +227,7 @@ async fn a_connection_is_encrypted_and_the_server_checked_as_asked_for() {
     let connect = async |host: &str, options: &str| {
         let address =
             Address::parse(&format!("postgres://postgres@{host}:{port}/postgres?{options}")).unwrap();
-        let (client, driven) = line::connect(&address).await?;
+        let (client, driven) = hosts::connect(&address).await?;
         tokio::spawn(driven);
         let asked = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
         Ok::<bool, line::NotConnected>(client.query_one(asked, &[]).await?.get(0))
@@ -249,7 +249,7 @@ async fn a_commit_is_durable_unless_the_url_asks_for_less() {
     sql(&server, "ALTER ROLE postgres SET synchronous_commit = off").await;
     for (options, expected) in [("", "on"), ("?options=-c%20synchronous_commit%3Doff", "off")] {
         let address = Address::parse(&(server.url("postgres") + options)).unwrap();
-        let (client, driven) = line::connect(&address).await.unwrap();
+        let (client, driven) = hosts::connect(&address).await.unwrap();
         tokio::spawn(driven);
         let row = client.query_one("SHOW synchronous_commit", &[]).await.unwrap();
         assert_eq!(row.get::<_, &str>(0), expected);
