@@ -16,6 +16,7 @@ use crate::{
     testing::{TEST_DEADLINE, log::Listening, writers::Writers},
 };
 
+mod failover;
 mod proxy;
 pub(super) mod said;
 pub(super) mod wire;
