@@ -31,10 +31,10 @@
 //! **Durability** is the server's. The default loses nothing that was answered; `synchronous_commit` is raised to `on`
 //! where the database or the role has less, unless the URL itself asks for less. `fsync=off` loses anything. Failover to
 //! a replica that lags loses the last commits: versions, epochs, positions and fencing tokens go back then, and an error
-//! is logged when it is noticed. Use synchronous replicas. An operator who cancels the wait for one
-//! (`pg_cancel_backend`) makes the server answer "committed" although the replica has nothing.
+//! is logged when it is noticed. Use synchronous replicas. A commit whose wait for one is cancelled is unknown: see `standbys`.
 //!
-//! **Standbys** are never used, not for reads either: they lag.
+//! **Standbys** are never used, not for reads either: they lag. Of several hosts the primary is found by its timeline, and an old primary is
+//! left: see `timeline`, `hosts` and `successors`.
 //!
 //! **Deaths** are not proven. The server frees the locks of a session also when only its connection broke, so a
 //! session-level advisory lock that is free says nothing about the process that held it.

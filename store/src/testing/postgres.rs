@@ -215,9 +215,14 @@ impl Server {
         self.end("KILL");
     }
 
+    /// Whether it was started, and not ended since.
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Kills it with all of its processes, at once, if it runs: as a machine does that loses its power.
     pub fn destroy(&mut self) {
-        if self.process.is_none() {
+        if !self.runs() {
             return;
         }
         // It starts no other ones, and does not tell anybody goodbye.
@@ -340,7 +345,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.process.is_some() {
+        if self.runs() {
             // One that is stopped would not end.
             self.go_on();
         }

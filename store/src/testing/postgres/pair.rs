@@ -71,6 +71,21 @@ impl Pair {
         self.primary = standby;
     }
 
+    /// Kills both at once.
+    pub fn crash(&mut self) {
+        self.servers.iter_mut().for_each(Server::destroy);
+    }
+
+    /// Starts those that do not run, each as what it is.
+    pub fn resume(&mut self) {
+        let order = [self.primary, self.other()];
+        for server in order {
+            if !self.servers[server].runs() {
+                self.servers[server].resume();
+            }
+        }
+    }
+
     /// Makes the old primary, as it is, a synchronous standby of the new one: what the new one does not have is taken back.
     pub fn follow(&mut self) {
         let other = self.other();
