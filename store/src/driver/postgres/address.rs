@@ -9,7 +9,7 @@ use std::{
 use tokio_postgres::config::{Config, Host as Named, SslMode, TargetSessionAttrs};
 
 use super::{
-    timeline::{Known, News, Origin},
+    timeline::{Known, News, Origin, Timeline},
     tls::Tls,
 };
 use crate::error::OpenError;
@@ -36,14 +36,22 @@ pub(super) struct Host {
     pub(super) name: String,
     /// The same, but for the other hosts.
     pub(super) config: Config,
+    /// The timeline with which it took writes when it was reached last; 0 if it never did.
+    took_writes: AtomicU32,
     /// With which timeline it was said to be an old primary; 0 if it never was.
     told: AtomicU32,
 }
 
 impl Host {
+    /// Whether it was the primary before that timeline began: so soon it is none again.
+    pub(super) fn is_known_to_be_before(&self, timeline: Timeline) -> bool {
+        (1..timeline.0).contains(&self.took_writes.load(Ordering::Relaxed))
+    }
+
     /// Notes that it takes writes, and says so if it is an old primary, or the new one.
     pub(super) fn note(&self, origin: &Origin, known: &Known) {
         let (host, timeline) = (&self.name, origin.timeline);
+        self.took_writes.store(timeline.0, Ordering::Relaxed);
         if known.saw(origin) == Some(News::Promoted) {
             tracing::warn!(%host, %timeline, "another server was promoted: this is the primary");
         }
@@ -157,7 +165,7 @@ fn hosts_of(all: &Config) -> Option<Vec<Host>> {
         let port = ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
         config.port(port);
         let name = if port == 5432 { name } else { format!("{name}:{port}") };
-        Some(Host { name, config, told: AtomicU32::new(0) })
+        Some(Host { name, config, took_writes: AtomicU32::new(0), told: AtomicU32::new(0) })
     };
     (0..count).map(host).collect()
 }

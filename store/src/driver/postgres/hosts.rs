@@ -183,7 +183,13 @@ async fn all(address: &Address) -> Tried {
                 failed.insert(nth, why);
             }
         }
-        if reached.len() + failed.len() == address.hosts.len() {
+        let newest = reached.iter().map(|(_, it): &(_, Reached)| it.origin.timeline).max();
+        let has_answered = |nth: usize| failed.contains_key(&nth) || reached.iter().any(|(it, _)| *it == nth);
+        let is_awaited = |nth: usize| {
+            let is_old = |newest| address.hosts[nth].is_known_to_be_before(newest);
+            !has_answered(nth) && !newest.is_some_and(is_old)
+        };
+        if !(0..address.hosts.len()).any(is_awaited) {
             break;
         }
         if failed.contains_key(&nth) {

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::{START_DEADLINE, Server};
 
-/// Old primaries are rewound, and standbys that were away find what they missed.
-const SETTINGS: &str = "wal_log_hints = on\nwal_keep_size = 512MB\n";
+/// Old primaries are rewound, standbys that were away find what they missed, and nothing that is asked of one is cancelled for what it
+/// replays.
+const SETTINGS: &str = "wal_log_hints = on\nwal_keep_size = 512MB\nmax_standby_streaming_delay = -1\n";
 
 /// See the [module](self). Each server has a number, which it keeps whatever it is.
 pub struct Pair {
@@ -52,11 +53,7 @@ impl Pair {
         primary.ask("SELECT pg_reload_conf()");
         let follows = "SELECT current_setting('synchronous_standby_names') = '*' AND count(*) = 1
             FROM pg_stat_replication WHERE sync_state = 'sync'";
-        let deadline = Instant::now() + START_DEADLINE;
-        while primary.ask(follows) != "t" {
-            assert!(Instant::now() < deadline, "the standby does not follow");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        until("the standby does not follow", || primary.ask(follows) == "t");
         // One process tells the others whether to wait, and it takes its new settings before it makes a checkpoint.
         primary.ask("CHECKPOINT");
     }
@@ -67,7 +64,8 @@ impl Pair {
         let server = &self.servers[standby];
         server.ask("ALTER SYSTEM RESET synchronous_standby_names");
         server.ask("SELECT pg_reload_conf()");
-        assert_eq!(server.ask("SELECT pg_promote()"), "t", "it is promoted");
+        server.ask("SELECT pg_promote(false)");
+        until("it is not promoted", || server.ask("SELECT pg_is_in_recovery()") == "f");
         self.primary = standby;
     }
 
@@ -97,5 +95,13 @@ impl Pair {
         old.rewind(new);
         old.resume();
         self.wait_for_standby();
+    }
+}
+
+fn until(not: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + START_DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{not}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -250,3 +250,25 @@ async fn a_pair_without_a_primary_says_of_each_host_why_not() {
     let OpenError::Unreachable { cause, .. } = &refused else { panic!("{refused}") };
     assert!(cause.contains("no host takes writes") && cause.contains("does not allow writes"), "{cause}");
 }
+
+#[tokio::test]
+async fn an_old_primary_that_says_nothing_is_left_and_gets_nothing_when_it_goes_on() {
+    let mut pair = pair!();
+    let old = pair.primary();
+    let store = PostgresStore::open(&pair.url(old, "postgres")).unwrap();
+    at_last(&store, put("1")).await;
+    pair.server(old).pause();
+    pair.promote();
+    let begun = std::time::Instant::now();
+    at_long_last(&store, "2").await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    // Whoever comes now finds the new one, however long the old one says nothing.
+    let fresh = PostgresStore::open(&pair.url(old, "postgres")).unwrap();
+    at_last(&fresh, put("3")).await;
+    pair.server(old).go_on();
+    until("the old one goes on", || has(pair.server(old), "1")).await;
+    for (store, text) in [(&store, "4"), (&fresh, "5")] {
+        at_last(store, put(text)).await;
+        assert!(has(pair.server(1 - old), text) && has(pair.server(old), "1"), "{text}");
+    }
+}
