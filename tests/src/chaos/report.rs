@@ -37,7 +37,7 @@ pub struct Report {
     sink: sink::Counts,
     links: Carried,
     longest_gap: Option<(Duration, Duration)>,
-    failovers: Vec<Duration>,
+    failovers: (Vec<Duration>, usize),
 }
 
 /// What the processes of a run wrote.
@@ -146,7 +146,7 @@ pub(super) fn make(
         sink,
         links: world.links.carried(),
         longest_gap,
-        failovers: failovers.took,
+        failovers: (failovers.took, failovers.not_judged),
     })
 }
 
@@ -240,9 +240,17 @@ impl fmt::Display for Report {
                 "longest time without a name granted or freed anywhere: {gap:.1} s, from {at:.1} s on"
             )?;
         }
-        if let Some((least, most)) = self.failovers.iter().min().zip(self.failovers.iter().max()) {
+        let (took, not_judged) = &self.failovers;
+        if let Some((least, most)) = took.iter().min().zip(took.iter().max()) {
             let (least, most) = (least.as_secs_f64(), most.as_secs_f64());
-            writeln!(f, "from a promotion to the next name granted: {least:.1} to {most:.1} s")?;
+            writeln!(
+                f,
+                "from a promotion to the next name granted: {least:.1} to {most:.1} s, {} times",
+                took.len()
+            )?;
+        }
+        if *not_judged > 0 {
+            writeln!(f, "promotions beside which something else was, and it took longer: {not_judged}")?;
         }
         writeln!(f, "sessions lost by processes that lived: {}", verdict.sessions_lost)?;
         let sink = &self.sink;

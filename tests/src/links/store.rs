@@ -160,7 +160,10 @@ impl StoreLinks {
     /// No node reaches this server, by its place in the store's URL, or each does again.
     pub fn cut_server(&self, server: usize, is_cut: bool) {
         let state = &mut *lock(&self.state);
-        if is_cut { state.cut.insert(server) } else { state.cut.remove(&server) };
+        match is_cut {
+            true => state.cut.insert(server),
+            false => state.cut.remove(&server),
+        };
         state.nodes.values().for_each(|link| link.apply(&state.cut));
     }
 

@@ -258,6 +258,43 @@ mod tests {
     }
 
     #[test]
+    fn each_host_is_reached_with_all_that_is_said_for_all_of_them() {
+        let options = "connect_timeout=7&tcp_user_timeout=8&keepalives_idle=9&keepalives_interval=10&keepalives_retries=11\
+            &application_name=own&options=-c%20a%3Db&channel_binding=disable&load_balance_hosts=random&sslmode=require";
+        let all = |hosts: &str| Address::parse(&format!("postgres://u:p@{hosts}/d?{options}")).unwrap();
+        let several = all("h,%2Frun%2Fp:5433,i:5434");
+        assert_eq!(several.hosts.len(), 3);
+        for (host, alone) in several.hosts.iter().zip(["h", "%2Frun%2Fp:5433", "i:5434"]) {
+            assert_eq!(host.config, all(alone).hosts[0].config);
+            assert_eq!(host.config.get_password(), Some(b"p".as_slice()));
+        }
+        let names: Vec<_> = several.hosts.iter().map(|host| host.name.as_str()).collect();
+        assert_eq!(names, ["h", "/run/p:5433", "i:5434"]);
+        let one = all("h").config;
+        let mut again = but_for_hosts(&one);
+        assert_ne!(again, one, "it has no host");
+        again.host("h").port(5432);
+        assert_eq!(again, one, "nothing is left out");
+        for mismatched in
+            ["postgres:host=h,i port=1,2,3 user=u", "postgres:host=h,i hostaddr=127.0.0.1 user=u"]
+        {
+            let refused = Address::parse(mismatched).map(drop).unwrap_err().to_string();
+            assert!(refused.contains("not as many"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn only_a_host_that_took_writes_before_is_known_to_be_an_old_primary() {
+        let address = Address::parse("postgres://u@h,i/d").unwrap();
+        let host = &address.hosts[0];
+        let origin = |timeline: &str| Origin::read(timeline, "1", "f").unwrap();
+        assert!(!host.is_known_to_be_before(Timeline(9)), "it may be a standby that was promoted since");
+        host.note(&origin("00000002"), &address.known);
+        assert!(host.is_known_to_be_before(Timeline(3)));
+        assert!(!host.is_known_to_be_before(Timeline(2)) && !host.is_known_to_be_before(Timeline(1)));
+    }
+
+    #[test]
     fn a_password_reaches_the_server_and_nobody_else() {
         for url in ["postgres://u:se%20cret@h/d", "postgres:user=u password='se cret' host=h dbname=d"] {
             let address = Address::parse(url).unwrap();

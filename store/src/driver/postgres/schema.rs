@@ -5,12 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::{Client, error::SqlState};
 
-use super::{
-    address::Address,
-    hosts,
-    line::NotConnected,
-    sql,
-};
+use super::{address::Address, hosts, line::NotConnected, sql};
 use crate::error::OpenError;
 
 /// The layout below. Another layout gets another number.

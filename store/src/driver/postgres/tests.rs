@@ -185,6 +185,15 @@ async fn what_cannot_be_opened_is_refused_in_words() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_say_its_timeline_is_not_used() {
+    let server = server!();
+    drop(open(&server));
+    sql(&server, "REVOKE EXECUTE ON FUNCTION pg_walfile_name FROM PUBLIC; CREATE ROLE guest LOGIN").await;
+    let guest = PostgresStore::open(&server.url_as("guest", "postgres")).map(drop).unwrap_err();
+    assert!(guest.to_string().contains("pg_walfile_name (42501)"), "{guest}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_starting_up_is_waited_for() {
     let server = server!();
     let proxy = Proxy::start(server.socket());

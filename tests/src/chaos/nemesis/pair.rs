@@ -6,7 +6,8 @@ use super::{Aim, Nemesis};
 use crate::{chaos::world::World, links::StoreLinks};
 
 fn missing(world: &World) -> Option<String> {
-    (!world.has_pair()).then(|| "the store is not a private pair of Postgres (--store postgres-ha)".to_owned())
+    (!world.has_pair())
+        .then(|| "the store is not a private pair of Postgres (--store postgres-ha)".to_owned())
 }
 
 /// Does something to the primary, has the standby take its place, and says what was done.

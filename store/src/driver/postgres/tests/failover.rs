@@ -161,9 +161,8 @@ async fn an_old_primary_that_comes_back_and_takes_commits_gets_none() {
     assert_eq!(pair.server(old).ask("SELECT pg_is_in_recovery()"), "f", "it is a second primary");
     // Those that have seen the new one, over new connections, and those that see both for the first time.
     let new = pair.primary();
-    pair.server(new).ask(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'callsign'",
-    );
+    pair.server(new)
+        .ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'callsign'");
     let fresh = urls.each_ref().map(|url| PostgresStore::open(url).unwrap());
     for (nth, store) in stores.iter().chain(&fresh).enumerate() {
         let text = format!("3-{nth}");
