@@ -68,8 +68,10 @@ use crate::{
 mod address;
 mod commit;
 mod examine;
+mod host;
 mod hosts;
 mod line;
+mod not_connected;
 mod notice;
 mod pipeline;
 mod read;
@@ -92,7 +94,8 @@ pub mod connection {
         ANSWER_TIMEOUT,
         address::Address,
         hosts::{Connected, Driven, Standing, connect_and_listen},
-        line::{AbortOnDrop, NotConnected},
+        line::AbortOnDrop,
+        not_connected::NotConnected,
         schema::CREATING,
         trouble::in_words,
     };

@@ -21,8 +21,9 @@ use tokio_postgres::{
 
 use super::{
     ANSWER_TIMEOUT,
-    address::{Address, Host},
-    line::NotConnected,
+    address::Address,
+    host::Host,
+    not_connected::NotConnected,
     sql, standbys,
     timeline::{ORIGIN, Origin, Succession},
     tls::Tls,

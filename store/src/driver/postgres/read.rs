@@ -6,7 +6,8 @@ use futures::FutureExt;
 use tokio_postgres::{Error, Row};
 
 use super::{
-    line::{Line, NotConnected, Session},
+    line::{Line, Session},
+    not_connected::NotConnected,
     pipeline::Pipeline,
     sql::seen,
     trouble::{Meaning, in_words, meaning},

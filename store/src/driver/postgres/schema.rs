@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_postgres::{Client, error::SqlState};
+use tokio_postgres::Client;
 
-use super::{address::Address, hosts, line::NotConnected, sql};
+use super::{address::Address, hosts, not_connected::NotConnected, sql};
 use crate::error::OpenError;
 
 /// The layout below. Another layout gets another number.
@@ -90,18 +90,6 @@ async fn lay_out(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
     }
     let row = client.query_one(sql::STATE, &[]).await?;
     Ok((row.try_get(0)?, row.try_get(1)?))
-}
-
-impl NotConnected {
-    /// Whether the server only needs a moment.
-    fn is_passing(&self) -> bool {
-        let passing = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
-        match self {
-            Self::Postgres(error) => error.code().is_some_and(|code| passing.contains(code)),
-            Self::NoPrimary(hosts) => hosts.iter().any(|(_, why)| why.is_passing()),
-            _ => false,
-        }
-    }
 }
 
 #[cfg(test)]

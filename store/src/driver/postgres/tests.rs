@@ -240,7 +240,7 @@ async fn a_connection_is_encrypted_and_the_server_checked_as_asked_for() {
         let (client, driven) = hosts::connect(&address).await?;
         tokio::spawn(driven);
         let asked = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
-        Ok::<bool, line::NotConnected>(client.query_one(asked, &[]).await?.get(0))
+        Ok::<bool, not_connected::NotConnected>(client.query_one(asked, &[]).await?.get(0))
     };
     assert!(!connect("localhost", "sslmode=disable").await.unwrap());
     assert!(connect("localhost", "sslmode=prefer").await.unwrap());
@@ -256,8 +256,16 @@ async fn a_connection_is_encrypted_and_the_server_checked_as_asked_for() {
 #[tokio::test]
 async fn a_commit_is_durable_unless_the_url_asks_for_less() {
     let server = server!();
-    sql(&server, "ALTER ROLE postgres SET synchronous_commit = off").await;
-    for (options, expected) in [("", "on"), ("?options=-c%20synchronous_commit%3Doff", "off")] {
+    let off = "?options=-c%20synchronous_commit%3Doff";
+    for (setting, options, expected) in [
+        ("off", "", "on"),
+        ("local", "", "on"),
+        ("off", off, "off"),
+        // What says more, or less of the standby, is the operator's.
+        ("remote_apply", "", "remote_apply"),
+        ("remote_write", "", "remote_write"),
+    ] {
+        sql(&server, &format!("ALTER ROLE postgres SET synchronous_commit = {setting}")).await;
         let address = Address::parse(&(server.url("postgres") + options)).unwrap();
         let (client, driven) = hosts::connect(&address).await.unwrap();
         tokio::spawn(driven);

@@ -14,7 +14,8 @@ use tokio_postgres::types::ToSql;
 
 use super::{
     BUSY,
-    line::{Line, NotConnected},
+    line::Line,
+    not_connected::NotConnected,
     notice::{Event, Watch},
     sql::{CLEARS_KEPT, seen},
     trouble::in_words,

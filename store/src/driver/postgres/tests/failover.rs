@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::{at_last, is_unavailable, put, value};
 use crate::{
     CommitOutcome, OpenError, Store, Version,
-    driver::postgres::{PostgresStore, address::Address, hosts},
+    driver::postgres::{PostgresStore, address::Address, examine, hosts},
     testing::{
         TEST_DEADLINE,
         log::Listening,
@@ -270,4 +270,28 @@ async fn an_old_primary_that_says_nothing_is_left_and_gets_nothing_when_it_goes_
         at_last(store, put(text)).await;
         assert!(has(pair.server(1 - old), text) && has(pair.server(old), "1"), "{text}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_examines_a_pair_is_told_which_one_takes_writes_and_of_two_that_do() {
+    let mut pair = pair!();
+    let (old, new) = (pair.primary(), pair.other());
+    let examined = async |url: String| {
+        let said = tokio::task::spawn_blocking(move || examine(&url)).await.unwrap();
+        let words =
+            said.iter().map(|finding| format!("{} {:?}: {}", finding.check, finding.verdict, finding.said));
+        words.collect::<Vec<_>>().join("\n")
+    };
+    // The standby comes first.
+    let url = pair.url(new, "postgres");
+    let said = examined(url.clone()).await;
+    assert!(said.contains("writes Ok") && said.contains("hosts Ok: takes writes: "), "{said}");
+    assert!(said.contains("failover Ok: commits wait for standbys"), "{said}");
+    pair.server(old).destroy();
+    let said = examined(url.clone()).await;
+    assert!(said.contains("writes No") && said.contains("hosts Warning: no answer from"), "{said}");
+    pair.promote();
+    pair.server(old).resume();
+    let said = examined(url).await;
+    assert!(said.contains("hosts Warning: several hosts take writes"), "{said}");
 }
