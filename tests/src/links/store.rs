@@ -55,9 +55,9 @@ impl Link {
     /// Has the ways be what is done to them.
     fn apply(&self, cut: &BTreeSet<usize>) {
         for (server, ways) in self.ways.iter().enumerate() {
-            let with = |faults: &Faults| match cut.contains(&server) {
-                true => faults.sum().and(&Way::cut()),
-                false => faults.sum(),
+            let is_cut = cut.contains(&server);
+            let with = |faults: &Faults| {
+                if is_cut { faults.sum().and(&Way::cut()) } else { faults.sum() }
             };
             ways.asks.send_modify(|now| now.way = with(&self.asks));
             ways.answers.send_modify(|now| now.way = with(&self.answers));
@@ -160,10 +160,11 @@ impl StoreLinks {
     /// No node reaches this server, by its place in the store's URL, or each does again.
     pub fn cut_server(&self, server: usize, is_cut: bool) {
         let state = &mut *lock(&self.state);
-        match is_cut {
-            true => state.cut.insert(server),
-            false => state.cut.remove(&server),
-        };
+        if is_cut {
+            state.cut.insert(server);
+        } else {
+            state.cut.remove(&server);
+        }
         state.nodes.values().for_each(|link| link.apply(&state.cut));
     }
 

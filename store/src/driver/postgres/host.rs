@@ -19,7 +19,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Whether it was the primary before that timeline began: so soon it is none again.
+    /// Whether it was the primary before that timeline began, when it was reached last: most likely it is none again yet.
     pub(super) fn is_known_to_be_before(&self, timeline: Timeline) -> bool {
         (1..timeline.0).contains(&self.took_writes.load(Ordering::Relaxed))
     }

@@ -32,6 +32,8 @@ use super::{
 /// How long the others may take once one was reached that takes writes. Shorter would miss one far away that was promoted since, longer
 /// would delay each connection by one that does not answer.
 const OTHERS: Duration = Duration::from_secs(1);
+/// The same where all others are known to be old primaries: one may have been promoted again, but most likely they are gone.
+const OLD_ONES: Duration = Duration::from_millis(200);
 /// The pause before a host that is of no use is asked again, while others have not answered: it may be promoted meanwhile.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -172,26 +174,27 @@ async fn all(address: &Address) -> Tried {
     let mut attempts: FuturesUnordered<_> =
         (0..address.hosts.len()).map(|nth| attempt(nth, Duration::ZERO)).collect();
     let (mut reached, mut failed) = (Vec::new(), BTreeMap::new());
-    let mut until = Instant::now() + ANSWER_TIMEOUT;
+    let (mut until, mut first) = (Instant::now() + ANSWER_TIMEOUT, None);
     while let Ok(Some((nth, result))) = timeout_at(until, attempts.next()).await {
         match result {
             Ok(it) => {
                 failed.remove(&nth);
                 reached.push((nth, it));
-                until = until.min(Instant::now() + OTHERS);
+                first.get_or_insert_with(Instant::now);
             }
             Err(why) => {
                 failed.insert(nth, why);
             }
         }
-        let newest = reached.iter().map(|(_, it): &(_, Reached)| it.origin.timeline).max();
         let has_answered = |nth: usize| failed.contains_key(&nth) || reached.iter().any(|(it, _)| *it == nth);
-        let is_awaited = |nth: usize| {
-            let is_old = |newest| address.hosts[nth].is_known_to_be_before(newest);
-            !has_answered(nth) && !newest.is_some_and(is_old)
-        };
-        if !(0..address.hosts.len()).any(is_awaited) {
+        let mut silent = (0..address.hosts.len()).filter(|nth| !has_answered(*nth)).peekable();
+        if silent.peek().is_none() {
             break;
+        }
+        let newest = reached.iter().map(|(_, it): &(_, Reached)| it.origin.timeline).max();
+        if let Some((newest, first)) = newest.zip(first) {
+            let are_old = silent.all(|nth| address.hosts[nth].is_known_to_be_before(newest));
+            until = until.min(first + if are_old { OLD_ONES } else { OTHERS });
         }
         if failed.contains_key(&nth) {
             attempts.push(attempt(nth, ASK_AGAIN));
