@@ -18,6 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+mod failovers;
 pub mod holders;
 pub mod journal;
 pub mod nemesis;
@@ -54,7 +55,7 @@ pub struct Options {
     pub time: Duration,
     /// Decides the schedule.
     pub seed: u64,
-    /// `sqlite`, `postgres` or `etcd` (private, gone afterwards), or a URL.
+    /// `sqlite`, `postgres`, `postgres-ha` or `etcd` (private, gone afterwards), or a URL.
     pub store: String,
     /// How many nodes.
     pub nodes: usize,
@@ -108,9 +109,10 @@ pub(crate) fn place(store: &str, directory: &Path) -> Result<TestStore> {
     match store {
         "sqlite" => Ok(TestStore::file(directory)),
         "postgres" => TestStore::postgres().context("Postgres is not installed"),
+        "postgres-ha" => TestStore::postgres_pair().context("Postgres is not installed"),
         "etcd" => TestStore::etcd().context("etcd is not installed"),
         url if url.contains(':') => Ok(TestStore::at(url)),
-        other => bail!("--store {other:?}: sqlite, postgres, etcd, or a URL"),
+        other => bail!("--store {other:?}: sqlite, postgres, postgres-ha, etcd, or a URL"),
     }
 }
 
@@ -150,7 +152,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(Said<'_>)) -> Result<Report> {
     let mut kinds = options.kinds.clone();
     kinds.retain(|kind| match kind.missing(&world) {
         // Everybody knows that: it is not said of a run that asks for everything.
-        Some(_) if kind.is_of_etcd() && options.kinds == Kind::ALL => false,
+        Some(_) if kind.is_of_a_store() && options.kinds == Kind::ALL => false,
         Some(why) => {
             missing.push(format!("not done: {}: {why}", kind.name()));
             false
@@ -195,7 +197,10 @@ fn inflict(
             fault.to = journal::now();
             over.push(fault);
         }
-        while let Some(next) = coming.next_if(|next| next.at <= at) {
+        // What hits all has nothing beside it, also where it takes its time to be undone and the next one is late.
+        while let Some(next) =
+            coming.next_if(|next| next.at <= at && !lasting.iter().any(|(_, _, fault)| fault.kind.hits_all()))
+        {
             // What is not there or stands still is not aimed at again.
             let busy: BTreeSet<_> = lasting
                 .iter()
@@ -208,14 +213,14 @@ fn inflict(
             let line = format!("{:7.2} s  {} {node}: {how}", at.as_secs_f64(), next.kind.name());
             say(Said::Line(&line));
             let fault = Fault { kind: next.kind, node, how, from, to: from };
-            lasting.push((next.at + next.lasts, aim, fault));
+            lasting.push((at + next.lasts, aim, fault));
         }
         for (_, aim, fault) in &lasting {
             fault.kind.go_on(world, aim);
         }
         let leaving = lasting.iter().filter(|(_, _, fault)| fault.kind == Kind::Restart);
         world.look(&leaving.map(|(_, aim, _)| aim.node.clone()).collect());
-        if at >= time && lasting.is_empty() {
+        if at >= time && lasting.is_empty() && coming.peek().is_none() {
             return over;
         }
         thread::sleep(PROCESS_INTERVAL);

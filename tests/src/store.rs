@@ -1,14 +1,14 @@
 //! The store that the clusters of the tests are over: what `CALLSIGN_TEST_STORE` says.
 //!
 //! Unset or `sqlite`: a fresh file for each cluster. `postgres`: a private server for each cluster, where Postgres is
-//! installed. `etcd`: three private servers for each cluster, where etcd is installed. Anything else is the URL of a store that is there already; each cluster has a name of its own in it.
+//! installed; `postgres-ha`: a primary and its synchronous standby. `etcd`: three private servers for each cluster, where etcd is installed. Anything else is the URL of a store that is there already; each cluster has a name of its own in it.
 
 use std::{
     path::Path,
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use callsign_store::testing::postgres::Server;
+use callsign_store::testing::postgres::{Pair, Server};
 
 use crate::{
     etcd::EtcdServers,
@@ -25,6 +25,7 @@ pub struct TestStore {
     /// The cluster's name in it.
     pub cluster: String,
     server: Option<PostgresServer>,
+    pair: Option<Pair>,
     etcd: Option<EtcdServers>,
 }
 
@@ -40,6 +41,8 @@ impl TestStore {
                 let url = server.url();
                 Self { server: Some(server), ..Self::plain(url) }
             }
+            Ok("postgres-ha") => Self::postgres_pair()
+                .unwrap_or_else(|| panic!("{STORE}=postgres-ha, and Postgres is not installed")),
             Ok("etcd") => Self::etcd().unwrap_or_else(|| panic!("{STORE}=etcd, and etcd is not installed")),
             Ok(url) => Self::at(url),
         }
@@ -65,7 +68,7 @@ impl TestStore {
     }
 
     fn plain(url: String) -> Self {
-        Self { url, cluster: "default".to_owned(), server: None, etcd: None }
+        Self { url, cluster: "default".to_owned(), server: None, pair: None, etcd: None }
     }
 
     /// A private Postgres server, whatever the environment says. `None`, with a line that says so, where it is not installed.
@@ -73,6 +76,14 @@ impl TestStore {
         let server = PostgresServer::start()?;
         let url = server.url();
         Some(Self { server: Some(server), ..Self::plain(url) })
+    }
+
+    /// A private primary and its synchronous standby, whatever the environment says. `None`, with a line that says so, where Postgres is
+    /// not installed.
+    pub fn postgres_pair() -> Option<Self> {
+        let pair = Pair::start()?;
+        let url = pair.url(0, "postgres");
+        Some(Self { pair: Some(pair), ..Self::plain(url) })
     }
 
     /// Three private etcd servers, whatever the environment says. `None`, with a line that says so, where it is not installed.
@@ -90,6 +101,16 @@ impl TestStore {
     /// The private etcd servers, if it has some.
     pub fn etcd_servers(&mut self) -> Option<&mut EtcdServers> {
         self.etcd.as_mut()
+    }
+
+    /// The private primary and its standby, if it has them.
+    pub fn pair(&mut self) -> Option<&mut Pair> {
+        self.pair.as_mut()
+    }
+
+    /// Whether it has a private primary and its standby.
+    pub fn has_pair(&self) -> bool {
+        self.pair.is_some()
     }
 
     /// Whether it has private etcd servers.

@@ -31,10 +31,10 @@
 //! **Durability** is the server's. The default loses nothing that was answered; `synchronous_commit` is raised to `on`
 //! where the database or the role has less, unless the URL itself asks for less. `fsync=off` loses anything. Failover to
 //! a replica that lags loses the last commits: versions, epochs, positions and fencing tokens go back then, and an error
-//! is logged when it is noticed. Use synchronous replicas. An operator who cancels the wait for one
-//! (`pg_cancel_backend`) makes the server answer "committed" although the replica has nothing.
+//! is logged when it is noticed. Use synchronous replicas. A commit whose wait for one is cancelled is unknown: see `standbys`.
 //!
-//! **Standbys** are never used, not for reads either: they lag.
+//! **Standbys** are never used, not for reads either: they lag. Of several hosts the primary is found by its timeline, and an old primary is
+//! left: see `timeline`, `hosts` and `successors`.
 //!
 //! **Deaths** are not proven. The server frees the locks of a session also when only its connection broke, so a
 //! session-level advisory lock that is free says nothing about the process that held it.
@@ -65,12 +65,18 @@ use crate::{
 mod address;
 mod commit;
 mod examine;
+mod host;
+mod hosts;
 mod line;
+mod not_connected;
 mod notice;
 mod pipeline;
 mod read;
 mod schema;
 mod sql;
+mod standbys;
+mod successors;
+mod timeline;
 mod tls;
 mod trouble;
 mod turn;
@@ -85,7 +91,9 @@ pub mod connection {
     pub use super::{
         ANSWER_TIMEOUT,
         address::Address,
-        line::{AbortOnDrop, Driven, NotConnected, connect_and_listen},
+        hosts::{Connected, Driven, Standing, connect_and_listen},
+        line::AbortOnDrop,
+        not_connected::NotConnected,
         schema::CREATING,
         trouble::in_words,
     };
@@ -149,6 +157,7 @@ fn start(place: &Arc<Place>) -> Started {
     let (commits, reads) = (line(Role::Commits), line(Role::Reads));
     // Kept up by its own task, and heard through the channel.
     line(Role::Listens(events.clone()));
+    successors::look_for_them(place);
     place.supervisor.task("the watches in Postgres", Keeper::new(reads.clone()).run(incoming));
     Started { supervisor: place.supervisor.clone(), commits, reads, events }
 }

@@ -1,5 +1,7 @@
 //! A private Postgres server in a temporary directory, with no disk syncs; gone with its handle, or with this process.
 
+mod pair;
+
 use std::{
     io::{BufRead, BufReader, Write},
     os::unix::{fs::chown, process::CommandExt},
@@ -8,6 +10,9 @@ use std::{
     sync::mpsc,
     time::Duration,
 };
+
+pub use pair::Pair;
+use rustix::process::{Pid, Signal, kill_process};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -34,6 +39,11 @@ const SCRIPT: &str = r#""$0" "$@" & server=$!; read -r how; kill "-${how:-QUIT}"
 impl Server {
     /// `None`, and a line that says so, where Postgres is not installed.
     pub fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    /// The same, with these lines in its configuration from the beginning.
+    pub fn start_with(settings: &str) -> Option<Self> {
         let Some(programs) = programs() else {
             println!("skipped: no initdb and postgres in /usr/lib/postgresql/*/bin or PATH");
             return None;
@@ -42,6 +52,9 @@ impl Server {
         let template = server.template();
         if !server.data().exists() {
             server.copy(&template.to_string_lossy(), "data");
+        }
+        if !settings.is_empty() {
+            server.write("data/postgresql.auto.conf", settings);
         }
         server.resume();
         Some(server)
@@ -202,6 +215,66 @@ impl Server {
         self.end("KILL");
     }
 
+    /// Whether it was started, and not ended since.
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Kills it with all of its processes, at once, if it runs: as a machine does that loses its power.
+    pub fn destroy(&mut self) {
+        if !self.runs() {
+            return;
+        }
+        // It starts no other ones, and does not tell anybody goodbye.
+        self.pause();
+        let (postmaster, processes) = self.processes();
+        for process in processes.into_iter().filter(|process| *process != postmaster) {
+            send(process, Signal::KILL);
+        }
+        self.end("KILL");
+    }
+
+    /// Stops all of its processes for a while (SIGSTOP): its connections stay, and say nothing.
+    pub fn pause(&self) {
+        // Those that were started before the first one stood still.
+        let (postmaster, _) = self.processes();
+        send(postmaster, Signal::STOP);
+        self.processes().1.into_iter().for_each(|process| send(process, Signal::STOP));
+    }
+
+    /// Lets them go on.
+    pub fn go_on(&self) {
+        self.processes().1.into_iter().for_each(|process| send(process, Signal::CONT));
+    }
+
+    /// The first process of the server, and all of them.
+    fn processes(&self) -> (Pid, Vec<Pid>) {
+        let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
+        let first = file.lines().next().and_then(|line| line.trim().parse().ok()).and_then(Pid::from_raw);
+        let first = first.expect("it runs");
+        let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let all = all.filter_map(|entry| {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            // Behind the name, which may have anything in it: the state and the parent.
+            let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok();
+            let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            (pid == first || parent.and_then(Pid::from_raw) == Some(first)).then_some(pid)
+        });
+        (first, all.collect())
+    }
+
+    /// Takes back what it has and this one has not, and has it follow that one. It must not run.
+    pub fn rewind(&self, primary: &Self) {
+        let source = format!("host={} user=postgres dbname=postgres", primary.directory.path().display());
+        let rewound = self
+            .command(&self.programs.join("pg_rewind"))
+            .args(["--write-recovery-conf", "--no-sync", "--source-server", &source, "--target-pgdata"])
+            .arg(self.data())
+            .output()
+            .unwrap();
+        assert!(rewound.status.success(), "pg_rewind: {}", String::from_utf8_lossy(&rewound.stderr));
+    }
+
     fn end(&mut self, how: &str) {
         let mut process = self.process.take().expect("it runs");
         writeln!(process.stdin.take().unwrap(), "{how}").unwrap();
@@ -219,8 +292,12 @@ impl Server {
     }
 
     pub fn url_as(&self, user: &str, database: &str) -> String {
-        let directory = self.directory.path().display().to_string().replace('/', "%2F");
-        format!("postgres://{user}@{directory}/{database}")
+        format!("postgres://{user}@{}/{database}", self.host())
+    }
+
+    /// Where it listens, as the host of a URL.
+    pub fn host(&self) -> String {
+        self.directory.path().display().to_string().replace('/', "%2F")
     }
 
     /// Writes one of its files.
@@ -268,11 +345,20 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if self.runs() {
+            // One that is stopped would not end.
+            self.go_on();
+        }
         if let Some(mut process) = self.process.take() {
             drop(process.stdin.take());
             let _ = process.wait();
         }
     }
+}
+
+/// It may have ended.
+fn send(process: Pid, signal: Signal) {
+    let _ = kill_process(process, signal);
 }
 
 /// Says when it is ready; passes on what else it says, which is what went wrong.

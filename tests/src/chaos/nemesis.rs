@@ -11,6 +11,7 @@ mod clock;
 mod cut;
 mod etcd;
 mod kill;
+mod pair;
 mod pause;
 mod slow;
 mod store;
@@ -60,6 +61,9 @@ kinds! {
     EtcdQuorum "etcd-quorum" "two members of etcd killed: no majority",
     EtcdCompact "etcd-compact" "etcd compacted and defragmented, again and again",
     EtcdFull "etcd-full" "one member of etcd without space: all refuse writes",
+    PgKill "pg-kill" "SIGKILL for Postgres's primary, its standby promoted",
+    PgCut "pg-cut" "Postgres's primary stopped, or cut off from the nodes or from its standby, which is promoted",
+    PgTwice "pg-twice" "Postgres's primary back beside the standby that was promoted in its place",
 }
 
 /// At whom a fault is aimed.
@@ -125,16 +129,24 @@ impl Kind {
             Self::EtcdQuorum => &etcd::Quorum,
             Self::EtcdCompact => &etcd::Compact,
             Self::EtcdFull => &etcd::Full,
+            Self::PgKill => &pair::Kill,
+            Self::PgCut => &pair::CutOff,
+            Self::PgTwice => &pair::Twice,
         }
     }
 
     /// Whether everybody feels it.
     pub fn hits_all(self) -> bool {
-        self == Self::StoreStop || self.is_of_etcd()
+        self == Self::StoreStop || self.is_of_a_store()
     }
 
-    /// Whether it is done to etcd's own servers.
-    pub fn is_of_etcd(self) -> bool {
+    /// Whether another primary of Postgres is promoted.
+    pub fn fails_over(self) -> bool {
+        matches!(self, Self::PgKill | Self::PgCut | Self::PgTwice)
+    }
+
+    /// Whether it is done to the servers of one kind of store.
+    pub fn is_of_a_store(self) -> bool {
         matches!(
             self,
             Self::EtcdKill
@@ -143,7 +155,7 @@ impl Kind {
                 | Self::EtcdQuorum
                 | Self::EtcdCompact
                 | Self::EtcdFull
-        )
+        ) || self.fails_over()
     }
 
     /// Whether the process ends by it.

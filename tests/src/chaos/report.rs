@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use super::{
     Fault, Options,
     event::At,
-    journal,
+    failovers, journal,
     judge::{Process, Verdict, judge},
     nemesis::Kind,
     sink, timeline,
@@ -37,6 +37,7 @@ pub struct Report {
     sink: sink::Counts,
     links: Carried,
     longest_gap: Option<(Duration, Duration)>,
+    failovers: (Vec<Duration>, usize),
 }
 
 /// What the processes of a run wrote.
@@ -87,6 +88,13 @@ pub(super) fn make(
             String::new()
         }
     };
+    let mut changed = verdict.changed.clone();
+    changed.sort_unstable();
+    let failovers = failovers::judge(&world.promotions, &changed, done, from);
+    breaches.extend(failovers.breaches);
+    if !failovers.took.is_empty() {
+        verdict.checked.insert(failovers::JUDGED, failovers.took.len() as u64);
+    }
     let sink = world.sink();
     if sink.late_taken > 0 {
         breaches.push(format!("fence: the sink that checks tokens took {} late writes", sink.late_taken));
@@ -102,6 +110,9 @@ pub(super) fn make(
     told.extend(never_exercised(&verdict.checked, moves));
     if has_room_for_all(options.time) {
         breaches.extend(never_done(kinds, done));
+        if failovers.took.is_empty() && kinds.iter().any(|kind| kind.fails_over()) {
+            breaches.push(format!("never exercised: {}", failovers::JUDGED));
+        }
     }
     let drawn = timeline::draw(&timeline::Run {
         title: &options.heading(),
@@ -115,8 +126,6 @@ pub(super) fn make(
         to,
     });
     fs::write(options.directory.join("timeline.svg"), drawn).context("the timeline cannot be written")?;
-    let mut changed = verdict.changed.clone();
-    changed.sort_unstable();
     let gaps =
         changed.iter().zip(changed.iter().skip(1)).map(|(one, next)| (next - one, one.saturating_sub(from)));
     let longest_gap = gaps.max().map(|(gap, at)| (Duration::from_nanos(at), Duration::from_nanos(gap)));
@@ -137,6 +146,7 @@ pub(super) fn make(
         sink,
         links: world.links.carried(),
         longest_gap,
+        failovers: (failovers.took, failovers.not_judged),
     })
 }
 
@@ -229,6 +239,18 @@ impl fmt::Display for Report {
                 f,
                 "longest time without a name granted or freed anywhere: {gap:.1} s, from {at:.1} s on"
             )?;
+        }
+        let (took, not_judged) = &self.failovers;
+        if let Some((least, most)) = took.iter().min().zip(took.iter().max()) {
+            let (least, most) = (least.as_secs_f64(), most.as_secs_f64());
+            writeln!(
+                f,
+                "from a promotion to the next name granted: {least:.1} to {most:.1} s, {} times",
+                took.len()
+            )?;
+        }
+        if *not_judged > 0 {
+            writeln!(f, "promotions beside which something else was, and it took longer: {not_judged}")?;
         }
         writeln!(f, "sessions lost by processes that lived: {}", verdict.sessions_lost)?;
         let sink = &self.sink;

@@ -29,6 +29,8 @@ use crate::{
     wait::wait_for,
 };
 
+mod pair;
+
 /// The file that says who lived when, and was killed when.
 pub const LIVES: &str = "lives.json";
 
@@ -112,6 +114,8 @@ pub struct World {
     pub lives: Vec<Life>,
     /// What went wrong that no history shows.
     pub breaches: Vec<String>,
+    /// When another primary of the store was promoted.
+    pub promotions: Vec<At>,
     setup: Setup,
     names: Vec<String>,
     directory: PathBuf,
@@ -145,6 +149,7 @@ impl World {
             links: if setup.netns { Links::in_namespaces(&setup.names())? } else { Links::default() },
             lives: Vec::new(),
             breaches: Vec::new(),
+            promotions: Vec::new(),
             directory: directory.to_owned(),
             processes: BTreeMap::new(),
             store_links: StoreLinks::can_cut(&place.url).then(StoreLinks::default),
@@ -465,7 +470,7 @@ impl World {
 
     /// Whether the store can be stopped for all.
     pub fn can_stop_store(&self) -> bool {
-        self.place.has_server() || self.place.has_etcd() || self.view.can_lock()
+        self.place.has_server() || self.place.has_pair() || self.place.has_etcd() || self.view.can_lock()
     }
 
     /// Whether the store is in etcd servers of our own.
@@ -486,6 +491,10 @@ impl World {
             server.stop();
             return "the server stopped".to_owned();
         }
+        if let Some(pair) = self.place.pair() {
+            pair.crash();
+            return "both servers killed".to_owned();
+        }
         if let Some(etcd) = self.place.etcd_servers() {
             etcd.stop();
             return "all servers killed".to_owned();
@@ -504,6 +513,9 @@ impl World {
         self.lock = None;
         if let Some(server) = self.place.server() {
             server.resume();
+        }
+        if let Some(pair) = self.place.pair() {
+            pair.resume();
         }
         if let Some(etcd) = self.place.etcd_servers() {
             etcd.resume_all();

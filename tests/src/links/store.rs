@@ -1,10 +1,10 @@
-//! The way from each node to a Postgres server, to cut for one of them.
+//! The way from each node to the servers of a store, to cut for one node, or to one server.
 //!
 //! A node gets a URL of its own, of an address in the test process. There is no such thing for a file that processes share,
 //! nor for `FoundationDB`, whose client learns the servers' real addresses from the coordinators.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -32,15 +32,37 @@ use super::{
 pub struct StoreLinks {
     runtime: Arc<Runtime>,
     files: Arc<TempDir>,
-    nodes: Arc<Mutex<BTreeMap<String, Link>>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nodes: BTreeMap<String, Link>,
+    /// The servers that are cut off from all nodes, by their places in the store's URL.
+    cut: BTreeSet<usize>,
 }
 
 #[derive(Debug)]
 struct Link {
     url: String,
-    ways: Both,
+    /// One for each server, by its place in the store's URL.
+    ways: Vec<Both>,
     asks: Faults,
     answers: Faults,
+}
+
+impl Link {
+    /// Has the ways be what is done to them.
+    fn apply(&self, cut: &BTreeSet<usize>) {
+        for (server, ways) in self.ways.iter().enumerate() {
+            let is_cut = cut.contains(&server);
+            let with = |faults: &Faults| {
+                if is_cut { faults.sum().and(&Way::cut()) } else { faults.sum() }
+            };
+            ways.asks.send_modify(|now| now.way = with(&self.asks));
+            ways.answers.send_modify(|now| now.way = with(&self.answers));
+        }
+    }
 }
 
 /// What a node asks, and what it is answered.
@@ -61,7 +83,7 @@ impl Default for StoreLinks {
     fn default() -> Self {
         let files = tempfile::Builder::new().prefix("callsign-way-").tempdir();
         let files = files.expect("a temporary directory can be made");
-        Self { runtime: runtime(), files: Arc::new(files), nodes: Arc::default() }
+        Self { runtime: runtime(), files: Arc::new(files), state: Arc::default() }
     }
 }
 
@@ -73,32 +95,35 @@ impl StoreLinks {
 
     /// Whether processes reach this store whatever network they are in: a file, or a socket that is one.
     pub fn is_local(store: &str) -> bool {
-        store.starts_with("sqlite:") || matches!(server_of(store), Some(Server::Unix(_)))
+        let is_socket = |server: &Server| matches!(server, Server::Unix(_));
+        store.starts_with("sqlite:") || servers_of(store).is_some_and(|servers| servers.iter().all(is_socket))
     }
 
     /// The URL with which a node reaches this store over a way of its own. The same at each call.
     pub fn url(&self, node: &str, store: &str) -> String {
-        if let Some(link) = lock(&self.nodes).get(node) {
+        if let Some(link) = lock(&self.state).nodes.get(node) {
             return link.url.clone();
         }
-        let mut servers = servers_of(store).expect("a store that has a way to be cut");
+        let servers = servers_of(store).expect("a store that has a way to be cut");
+        let ways: Vec<_> = servers.iter().map(|_| Both::default()).collect();
+        let listen = |(nth, server): (usize, Server)| self.listen(node, nth, server, ways[nth].clone());
+        let mut ends: Vec<_> = servers.into_iter().enumerate().map(listen).collect();
         // Each node goes to another one first.
-        let first = lock(&self.nodes).len() % servers.len();
-        servers.rotate_left(first);
-        let ways = Both::default();
-        let ends: Vec<_> =
-            servers.into_iter().map(|server| self.listen(node, server, ways.clone())).collect();
+        let first = lock(&self.state).nodes.len() % ends.len();
+        ends.rotate_left(first);
         let url = with_host(store, &ends.join(",")).expect("a URL with a host");
         let link = Link { url: url.clone(), ways, asks: Faults::default(), answers: Faults::default() };
-        lock(&self.nodes).insert(node.to_owned(), link);
+        let mut state = lock(&self.state);
+        link.apply(&state.cut);
+        state.nodes.insert(node.to_owned(), link);
         url
     }
 
     /// Where the node's end of the way is, as the host of a URL.
-    fn listen(&self, node: &str, server: Server, ways: Both) -> String {
+    fn listen(&self, node: &str, nth: usize, server: Server, ways: Both) -> String {
         let _entered = self.runtime.enter();
         if let Server::Unix(_) = server {
-            let directory = self.files.path().join(node);
+            let directory = self.files.path().join(format!("{node}-{nth}"));
             fs::create_dir_all(&directory).expect("a temporary directory can be written");
             let socket = directory.join(".s.PGSQL.5432");
             let listener = UnixListener::bind(&socket).expect("a socket can be made");
@@ -125,11 +150,22 @@ impl StoreLinks {
 
     /// Changes what is done to what a node asks, and to what it is answered.
     fn change(&self, node: &str, change: impl FnOnce(&mut Faults, &mut Faults)) {
-        if let Some(link) = lock(&self.nodes).get_mut(node) {
+        let state = &mut *lock(&self.state);
+        if let Some(link) = state.nodes.get_mut(node) {
             change(&mut link.asks, &mut link.answers);
-            link.ways.asks.send_modify(|now| now.way = link.asks.sum());
-            link.ways.answers.send_modify(|now| now.way = link.answers.sum());
+            link.apply(&state.cut);
         }
+    }
+
+    /// No node reaches this server, by its place in the store's URL, or each does again.
+    pub fn cut_server(&self, server: usize, is_cut: bool) {
+        let state = &mut *lock(&self.state);
+        if is_cut {
+            state.cut.insert(server);
+        } else {
+            state.cut.remove(&server);
+        }
+        state.nodes.values().for_each(|link| link.apply(&state.cut));
     }
 
     /// The node cannot reach the store, and its connections say nothing.
@@ -181,24 +217,23 @@ async fn carry(
     Ok(())
 }
 
-/// The servers that a URL names: all of etcd's, the first of Postgres's.
+/// The servers that a URL names.
 fn servers_of(store: &str) -> Option<Vec<Server>> {
     if let Some(rest) = store.strip_prefix("etcd://") {
         let authority = rest.split(['/', '?']).next()?;
         let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
         return Some(hosts.split(',').map(|host| Server::Tcp(host.to_owned())).collect());
     }
-    Some(vec![server_of(store)?])
-}
-
-/// The first server that a URL names.
-fn server_of(store: &str) -> Option<Server> {
     let config: tokio_postgres::Config = store.starts_with("postgres").then(|| store.parse().ok())??;
-    let port = config.get_ports().first().copied().unwrap_or(5432);
-    Some(match config.get_hosts().first()? {
-        Host::Tcp(host) => Server::Tcp(format!("{host}:{port}")),
-        Host::Unix(directory) => Server::Unix(directory.join(format!(".s.PGSQL.{port}"))),
-    })
+    let server = |(nth, host): (usize, &Host)| {
+        let ports = config.get_ports();
+        let port = ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
+        match host {
+            Host::Tcp(host) => Server::Tcp(format!("{host}:{port}")),
+            Host::Unix(directory) => Server::Unix(directory.join(format!(".s.PGSQL.{port}"))),
+        }
+    };
+    Some(config.get_hosts().iter().enumerate().map(server).collect::<Vec<_>>()).filter(|all| !all.is_empty())
 }
 
 /// A path as the host of a URL.

@@ -4,7 +4,8 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use callsign_store::{
     postgres::connection::{
-        ANSWER_TIMEOUT, AbortOnDrop, Address, NotConnected, Pauses, connect_and_listen, in_words,
+        ANSWER_TIMEOUT, AbortOnDrop, Address, Connected, NotConnected, Pauses, Standing, connect_and_listen,
+        in_words,
     },
     supervision::text,
 };
@@ -25,13 +26,18 @@ use crate::oracle::Fault;
 struct Session {
     client: Client,
     sql: Statements,
+    standing: Standing,
     broken: Notify,
 }
 
 impl Session {
-    /// Waits for an answer. What is no answer is a fault; the connection is given up unless it is as good as before.
+    /// Waits for an answer. What is no answer, or does not count, is a fault; the connection is given up unless it is as good as before.
     async fn answer<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
         let (cause, maybe_committed, is_spoiled) = match timeout(ANSWER_TIMEOUT, asked).await {
+            // It is done on the primary only: a failover may lose it.
+            Ok(Ok(_)) if self.standing.is_cut_short() => {
+                ("the wait for a standby was cancelled".to_owned(), true, true)
+            }
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => {
                 let is_passing = error.code().is_some_and(is_passing);
@@ -189,10 +195,11 @@ async fn live(
         // Fails where nobody listens.
         move |said: String| drop(notified.send(Notified::Said(said.into())))
     };
-    let (client, driven) = match connect_and_listen(address, on_notification).await {
+    let connected = match connect_and_listen(address, on_notification).await {
         Ok(connected) => connected,
         Err(why) => return why,
     };
+    let Connected { client, driven, standing } = connected;
     let mut driven = AbortOnDrop(tokio::spawn(driven));
     let ready = async {
         client.batch_execute("SET default_transaction_isolation = 'read committed'").await?;
@@ -205,7 +212,7 @@ async fn live(
         Ok(Err(error)) => return error.into(),
         Err(_) => return NotConnected::Silent,
     };
-    let session = Arc::new(Session { client, sql, broken: Notify::new() });
+    let session = Arc::new(Session { client, sql, standing, broken: Notify::new() });
     states.send_replace(State::Up(session.clone()));
     let _ = notified.send(Notified::Listens);
     tokio::select! {

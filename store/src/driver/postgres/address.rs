@@ -2,9 +2,13 @@
 
 use std::{fmt::Write, time::Duration};
 
-use tokio_postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Config, SslMode, TargetSessionAttrs};
 
-use super::tls::Tls;
+use super::{
+    host::{Host, hosts_of},
+    timeline::Known,
+    tls::Tls,
+};
 use crate::error::OpenError;
 
 /// How long one attempt to reach a host may take, unless the URL says otherwise.
@@ -17,6 +21,10 @@ const UNHEARD: Duration = Duration::from_secs(5);
 pub struct Address {
     pub(super) config: Config,
     pub(super) tls: Tls,
+    /// Each host that it names, in its order.
+    pub(super) hosts: Vec<Host>,
+    /// Which primaries were seen there.
+    pub(super) known: Known,
 }
 
 /// The options that are ours, not the client's.
@@ -72,24 +80,13 @@ impl Address {
             config.keepalives_interval(UNHEARD / 5).keepalives_retries(5);
         }
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        Ok(Self { config, tls })
+        let hosts = hosts_of(&config).ok_or_else(|| wrong(&"its hosts and its ports are not as many"))?;
+        Ok(Self { config, tls, hosts, known: Known::default() })
     }
 
     /// The URL for people: without the password, and without what does not matter to them.
     pub fn describe(&self) -> String {
-        let mut hosts = Vec::new();
-        let named = self.config.get_hosts().iter().map(|host| match host {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        });
-        let addresses = self.config.get_hostaddrs().iter().map(ToString::to_string);
-        let names: Vec<_> =
-            if self.config.get_hosts().is_empty() { addresses.collect() } else { named.collect() };
-        for (nth, name) in names.into_iter().enumerate() {
-            let ports = self.config.get_ports();
-            let port = ports.get(nth).or(ports.first()).copied().unwrap_or(5432);
-            hosts.push(if port == 5432 { name } else { format!("{name}:{port}") });
-        }
+        let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.as_str()).collect();
         let mut url = "postgres://".to_owned();
         if let Some(user) = self.config.get_user() {
             // Writing to a string does not fail.

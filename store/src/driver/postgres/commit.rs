@@ -9,11 +9,11 @@ use futures::FutureExt;
 use tokio_postgres::{Client, Error, Row, Statement, types::ToSql};
 
 use super::{
-    ANSWER_TIMEOUT,
     line::{Line, Session},
     notice::spelled,
     pipeline::Pipeline,
     sql::{CHANNEL, CLEARS_KEPT, seen},
+    standbys::CUT_SHORT,
     trouble::{Meaning, in_words, meaning, meaning_at_commit},
     turn::Waiting,
 };
@@ -36,9 +36,6 @@ fn begin(turn: i64) -> String {
 /// The longest pause before a transaction is run again: about the time of some commits.
 const LONGEST_RERUN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Why nothing is known of a request that was given up.
-const SILENT: &str = "the server does not answer";
-
 /// What came of one attempt.
 enum Attempt {
     /// What became of each transaction.
@@ -59,13 +56,8 @@ pub(super) async fn commit(line: &Line, mut all: Vec<Waiting>, failures: &mut Fa
             Ok(session) => session,
             Err(why) => return answer_all(all, &CommitOutcome::Unavailable(why)),
         };
-        let attempt = attempt(&session, &all);
-        let Ok(attempt) = tokio::time::timeout(ANSWER_TIMEOUT, attempt).await else {
-            session.give_up();
-            failures.note(&SILENT);
-            return answer_all(all, &CommitOutcome::Unknown);
-        };
-        match attempt {
+        let attempt = session.answer(attempt(&session, &all)).await;
+        match attempt.unwrap_or_else(|why| Attempt::Unknown(why.to_owned())) {
             Attempt::Done(outcomes) => {
                 for (one, outcome) in all.into_iter().zip(outcomes) {
                     failures.answered(&outcome);
@@ -74,10 +66,12 @@ pub(super) async fn commit(line: &Line, mut all: Vec<Waiting>, failures: &mut Fa
                 return;
             }
             Attempt::Unknown(why) => {
+                session.met_unknown();
                 failures.note(&why);
                 return answer_all(all, &CommitOutcome::Unknown);
             }
             Attempt::Refused(why) if all.len() == 1 => {
+                session.doubt();
                 return answer_all(all, &CommitOutcome::Unavailable(why));
             }
             // The others may be well without it.
@@ -89,7 +83,10 @@ pub(super) async fn commit(line: &Line, mut all: Vec<Waiting>, failures: &mut Fa
             }
             Attempt::Again(why) => {
                 let now = Instant::now();
-                let (late, in_time) = all.into_iter().partition(|one| now >= one.deadline);
+                let (late, in_time): (Vec<_>, _) = all.into_iter().partition(|one| now >= one.deadline);
+                if !late.is_empty() {
+                    session.doubt();
+                }
                 answer_all(late, &CommitOutcome::Unavailable(why));
                 all = in_time;
                 if !all.is_empty() {
@@ -117,10 +114,7 @@ pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline:
         let identity = session.identity();
         let params: [&(dyn ToSql + Sync); 3] = [&keys, &values, &identity];
         let asked = session.client.query_one(&session.sql.check, &params);
-        let why = match tokio::time::timeout(ANSWER_TIMEOUT, asked)
-            .await
-            .map(|row| row.and_then(|row| row.try_get(0)))
-        {
+        let why = match session.answer(asked).await.map(|row| row.and_then(|row| row.try_get(0))) {
             Ok(Ok(Some(version))) => return CommitOutcome::Committed(seen(version)),
             Ok(Ok(None)) => return CommitOutcome::Conflict,
             Ok(Err(error)) => {
@@ -130,10 +124,7 @@ pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline:
                 }
                 in_words(&error)
             }
-            Err(_) => {
-                session.give_up();
-                SILENT.to_owned()
-            }
+            Err(why) => why.to_owned(),
         };
         if Instant::now() >= deadline {
             return CommitOutcome::Unavailable(why);
@@ -215,9 +206,15 @@ async fn attempt(session: &Session, all: &[Waiting]) -> Attempt {
     answers.iter().filter_map(|answer| answer.as_ref().err()).for_each(|error| session.met(error));
     let attempt = judge(&answers, &bumps, is_whole);
     if let Attempt::Done(outcomes) = &attempt {
-        for outcome in outcomes {
-            if let CommitOutcome::Committed(version) = outcome {
-                session.saw(*version);
+        let mut committed = outcomes.iter().filter_map(|outcome| match outcome {
+            CommitOutcome::Committed(version) => Some(*version),
+            _ => None,
+        });
+        if let Some(newest) = committed.next_back() {
+            session.saw(newest);
+            if session.standing.is_cut_short() {
+                session.give_up();
+                return Attempt::Unknown(CUT_SHORT.to_owned());
             }
         }
     }
@@ -303,6 +300,7 @@ mod tests {
 
     use super::{
         super::{
+            line::SILENT,
             sql::{BUMP, CHECK, NOTIFY, PUT},
             tests::{
                 commit_alone,

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error, config::TargetSessionAttrs, error::SqlState};
 
 use super::{
     ANSWER_TIMEOUT,
     address::Address,
+    host::Host,
+    tls::Tls,
     trouble::{Unfit, in_words, unfit},
 };
 use crate::driver::finding::{Finding, Verdict};
@@ -67,14 +70,22 @@ struct Facts {
     missing: Vec<String>,
 }
 
+impl Facts {
+    fn takes_writes(&self) -> bool {
+        !self.is_standby && !self.is_read_only
+    }
+}
+
 /// Looks at the database that a URL names.
 pub(crate) fn examine(url: &str) -> Vec<Finding> {
     let mut address = match Address::parse(url) {
         Ok(address) => address,
         Err(error) => return vec![(&error).into()],
     };
-    // To tell a standby from what cannot be reached.
-    address.config.target_session_attrs(TargetSessionAttrs::Any);
+    for host in &mut address.hosts {
+        // To tell a standby from what cannot be reached.
+        host.config.target_session_attrs(TargetSessionAttrs::Any);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     match runtime {
         Ok(runtime) => runtime.block_on(look(&address)),
@@ -84,28 +95,63 @@ pub(crate) fn examine(url: &str) -> Vec<Finding> {
 
 async fn look(address: &Address) -> Vec<Finding> {
     let described = address.describe();
+    let all = join_all(address.hosts.iter().map(|host| look_at(host, &address.tls, &described))).await;
+    let mut findings = match (all.iter().flatten().find(|facts| facts.takes_writes()), all.first()) {
+        (Some(facts), _) | (None, Some(Ok(facts))) => judge(&described, facts),
+        (None, Some(Err(why))) => vec![why.clone()],
+        (None, None) => Vec::new(),
+    };
+    if let [_, _, ..] = all.as_slice() {
+        let names = address.hosts.iter().map(|host| host.name.as_str());
+        let states = all.iter().map(|facts| facts.as_ref().ok().map(Facts::takes_writes));
+        findings.push(hosts(&names.zip(states).collect::<Vec<_>>()));
+    }
+    findings
+}
+
+/// What one host says of itself.
+async fn look_at(host: &Host, tls: &Tls, described: &str) -> Result<Facts, Finding> {
     let unknown = |why: String| {
         Finding::new("reach", Verdict::Unknown, format!("{described} cannot be reached: {why}"))
             .advise("see that the server runs, and that host, port and sslmode are right")
     };
-    let (client, connection) =
-        match timeout(ANSWER_TIMEOUT, address.config.connect(address.tls.clone())).await {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => {
-                return vec![turned_away(&described, &error).unwrap_or_else(|| unknown(in_words(&error)))];
-            }
-            Err(_) => return vec![unknown("the server does not answer".to_owned())],
-        };
+    let connected = timeout(ANSWER_TIMEOUT, host.config.connect(tls.clone())).await;
+    let (client, connection) = match connected {
+        Ok(Ok(connected)) => connected,
+        Ok(Err(error)) => {
+            return Err(turned_away(described, &error).unwrap_or_else(|| unknown(in_words(&error))));
+        }
+        Err(_) => return Err(unknown("the server does not answer".to_owned())),
+    };
     let driven = tokio::spawn(connection);
     let facts = timeout(ANSWER_TIMEOUT, ask(&client)).await;
     drop(client);
     // What it has to say was said to the client.
     let _ = timeout(Duration::from_secs(1), driven).await;
     match facts {
-        Ok(Ok(facts)) => judge(&described, &facts),
-        Ok(Err(error)) => vec![unknown(in_words(&error))],
-        Err(_) => vec![unknown("the server does not answer".to_owned())],
+        Ok(Ok(facts)) => Ok(facts),
+        Ok(Err(error)) => Err(unknown(in_words(&error))),
+        Err(_) => Err(unknown("the server does not answer".to_owned())),
     }
+}
+
+/// Which of several hosts take writes; `None` for one that does not answer.
+fn hosts(hosts: &[(&str, Option<bool>)]) -> Finding {
+    let of = |state: Option<bool>| {
+        let names: Vec<_> = hosts.iter().filter(|(_, is)| *is == state).map(|(name, _)| *name).collect();
+        names.join(", ")
+    };
+    let (primaries, silent) = (of(Some(true)), of(None));
+    if hosts.iter().filter(|(_, is)| *is == Some(true)).count() > 1 {
+        let said = format!("several hosts take writes: {primaries}. All but one are old primaries");
+        return Finding::new("hosts", Verdict::Warning, said)
+            .advise("stop the old primary, and start it as a standby (pg_rewind)");
+    }
+    if !silent.is_empty() {
+        return Finding::new("hosts", Verdict::Warning, format!("no answer from {silent}"))
+            .advise("see that the server runs: until then there may be nobody to fail over to");
+    }
+    Finding::new("hosts", Verdict::Ok, format!("takes writes: {primaries}. Standbys: {}", of(Some(false))))
 }
 
 /// What a server means that answers, and lets nobody in.
@@ -302,82 +348,4 @@ fn room(facts: &Facts) -> Finding {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn fine() -> Facts {
-        Facts {
-            version: 150_004,
-            version_said: "15.4".to_owned(),
-            user: "callsign".to_owned(),
-            database: "d".to_owned(),
-            is_standby: false,
-            is_read_only: false,
-            is_synced: true,
-            synchronous_commit: "on".to_owned(),
-            synchronous_standbys: String::new(),
-            max_connections: 100,
-            connections: 5,
-            standbys: 0,
-            is_encrypted: true,
-            may_create_schemas: true,
-            may_use_schema: None,
-            may_create_tables: None,
-            has_tables: false,
-            missing: Vec::new(),
-        }
-    }
-
-    /// What is not well: the checks, and the worst of what is said.
-    fn found(change: impl Fn(&mut Facts)) -> Vec<(&'static str, Verdict)> {
-        let mut facts = fine();
-        change(&mut facts);
-        let findings = judge("postgres://h/d", &facts);
-        let bad = findings.iter().filter(|finding| finding.verdict != Verdict::Ok);
-        bad.map(|finding| {
-            assert!(finding.advice.is_some(), "{finding:?}");
-            (finding.check, finding.verdict)
-        })
-        .collect()
-    }
-
-    #[test]
-    fn nothing_is_wrong_with_a_database_that_is_fine() {
-        assert!(found(|_| ()).is_empty());
-        assert!(found(|f| f.synchronous_commit = "local".to_owned()).is_empty(), "it is raised");
-        for (is_encrypted, said) in [(true, "encrypted"), (false, "not encrypted")] {
-            let findings = judge("postgres://h/d", &Facts { is_encrypted, ..fine() });
-            assert_eq!(findings[0].said, format!("postgres://h/d answers, {said}"));
-        }
-    }
-
-    #[test]
-    fn each_thing_that_is_wrong_is_said_by_its_name() {
-        use Verdict::{No, Warning};
-        assert_eq!(found(|f| f.version = OLDEST.0 - 1), [("version", No)]);
-        assert!(found(|f| f.version = OLDEST.0).is_empty());
-        assert_eq!(found(|f| f.is_standby = true), [("writes", No)]);
-        assert_eq!(found(|f| f.is_read_only = true), [("writes", No)]);
-        assert_eq!(found(|f| f.is_synced = false), [("durability", Warning)]);
-        assert_eq!(found(|f| f.standbys = 1), [("failover", Warning)]);
-        assert_eq!(found(|f| f.connections = 90), [("connections", Warning)]);
-    }
-
-    #[test]
-    fn what_a_role_may_not_do_is_said() {
-        use Verdict::No;
-        let with = |schema, create, tables, missing: &[&str]| {
-            found(|f| {
-                f.may_create_schemas = false;
-                (f.may_use_schema, f.may_create_tables, f.has_tables) = (schema, create, tables);
-                f.missing = missing.iter().map(ToString::to_string).collect();
-            })
-        };
-        assert_eq!(with(None, None, false, &[]), [("permissions", No)]);
-        assert_eq!(with(Some(false), Some(false), true, &[]), [("permissions", No)]);
-        assert_eq!(with(Some(true), Some(false), false, &[]), [("permissions", No)]);
-        assert!(with(Some(true), Some(true), false, &[]).is_empty());
-        assert_eq!(with(Some(true), Some(false), true, &["INSERT on callsign.kv"]), [("permissions", No)]);
-        assert!(with(Some(true), Some(false), true, &[]).is_empty());
-    }
-}
+mod tests;

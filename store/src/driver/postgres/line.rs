@@ -1,25 +1,39 @@
 //! A connection that is kept up.
 
-use std::{fmt, future::poll_fn, sync::Arc, time::Instant};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use futures::future::BoxFuture;
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::timeout,
 };
-use tokio_postgres::{AsyncMessage, Client, Error};
+use tokio_postgres::{Client, Error};
 
 use super::{
     ANSWER_TIMEOUT,
     address::Address,
+    hosts::{Connected, Standing, connect_and_listen},
+    not_connected::NotConnected,
     notice::Event,
     sql::{self, Statements},
-    trouble::{in_words, spoils_connection},
+    standbys,
+    trouble::spoils_connection,
 };
 use crate::{
     core::transaction::Version,
     driver::{newest::Newest, pauses::Pauses, supervision::Supervisor},
 };
+
+/// After so long without an answer it is doubted that the server is the primary still. Longer than what is asked takes by far.
+const DOUBT: Duration = Duration::from_secs(1);
+
+/// Why nothing is known of a request that was given up.
+pub(super) const SILENT: &str = "the server does not answer";
+/// Why nothing is known of what was asked of an old primary.
+const PASSED: &str = "another server was promoted meanwhile";
 
 /// What a connection is for.
 #[derive(Clone, Debug)]
@@ -44,17 +58,24 @@ impl fmt::Display for Role {
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) sql: Statements,
+    pub(super) standing: Standing,
     place: Arc<Place>,
+    /// How often connections had begun anew when it was made.
+    born: u64,
     broken: Notify,
 }
 
 /// The database that was opened.
 pub(super) struct Place {
-    address: Address,
+    pub(super) address: Address,
     identity: i64,
     newest: Newest,
     /// Rung when a connection comes up: the others need not wait any longer.
     reachable: Notify,
+    /// How often there was doubt whether the primary is still the one that is used.
+    doubts: watch::Sender<u64>,
+    /// How often all connections had to begin anew. They wait for standbys then.
+    anew: watch::Sender<u64>,
     /// Starts the store's tasks, and learns when one panics.
     pub(super) supervisor: Supervisor,
 }
@@ -63,7 +84,13 @@ impl Place {
     /// Call it inside the store's runtime.
     pub(super) fn new(address: Address, identity: i64) -> Self {
         let (newest, reachable, supervisor) = (Newest::default(), Notify::new(), Supervisor::new());
-        Self { address, identity, newest, reachable, supervisor }
+        let (doubts, anew) = (watch::Sender::new(0), watch::Sender::new(0));
+        Self { address, identity, newest, reachable, doubts, anew, supervisor }
+    }
+
+    /// What changes when there is doubt whether the primary is still the one that is used.
+    pub(super) fn doubts(&self) -> watch::Receiver<u64> {
+        self.doubts.subscribe()
     }
 }
 
@@ -78,6 +105,49 @@ impl Session {
         if spoils_connection(error) {
             self.give_up();
         }
+    }
+
+    /// Waits for an answer. Where none comes in time, or none that counts, the connection is given up, and the reason is said.
+    pub(super) async fn answer<T>(&self, asked: impl Future<Output = T>) -> Result<T, &'static str> {
+        let doubt = async {
+            tokio::time::sleep(DOUBT).await;
+            self.doubt();
+            std::future::pending::<()>().await;
+        };
+        let answer = async {
+            tokio::select! {
+                biased;
+                // First, as what an old primary says does not count any more.
+                () = self.standing.lost() => Err(PASSED),
+                answer = asked => Ok(answer),
+                () = doubt => Err(SILENT),
+            }
+        };
+        let answer = timeout(ANSWER_TIMEOUT, answer).await.unwrap_or(Err(SILENT));
+        if answer.is_err() {
+            self.give_up();
+        }
+        answer
+    }
+
+    /// Notes that something is wrong with the server, so that it may not be the primary any more.
+    pub(super) fn doubt(&self) {
+        self.place.doubts.send_modify(|doubts| *doubts += 1);
+    }
+
+    /// Notes that it is not known what became of a commit. Where a standby may take the primary's place, whoever looks for that commit
+    /// must not find what only the primary has: see [`standbys`].
+    pub(super) fn met_unknown(&self) {
+        self.doubt();
+        let may_fail_over = self.standing.waits_for_standbys() || self.place.address.hosts.len() > 1;
+        if may_fail_over || self.standing.is_cut_short() {
+            self.place.anew.send_modify(|anew| *anew += 1);
+        }
+    }
+
+    /// Whether it may be used.
+    fn is_good(&self) -> bool {
+        !self.client.is_closed() && !self.standing.is_lost() && self.born == *self.place.anew.borrow()
     }
 
     /// Which store it is connected to, as long as nobody puts another into its place.
@@ -104,38 +174,6 @@ pub(super) struct Line {
     state: watch::Receiver<State>,
 }
 
-/// Why there is no connection.
-#[derive(Debug)]
-pub enum NotConnected {
-    /// The server refused, or cannot be reached.
-    Postgres(Error),
-    /// It took too long.
-    Silent,
-    /// There was one, and it broke.
-    Ended,
-    /// The database at the address is not the one that was opened.
-    Replaced,
-}
-
-impl fmt::Display for NotConnected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Postgres(error) => f.write_str(&in_words(error)),
-            Self::Ended => f.write_str("the connection broke"),
-            Self::Silent => f.write_str("the server does not answer"),
-            Self::Replaced => {
-                f.write_str("the database is not the one that was opened: restart with the right one")
-            }
-        }
-    }
-}
-
-impl From<Error> for NotConnected {
-    fn from(error: Error) -> Self {
-        Self::Postgres(error)
-    }
-}
-
 impl Line {
     /// Starts the task that keeps it up. Call it inside the store's runtime.
     pub(super) fn start(place: Arc<Place>, role: Role) -> Self {
@@ -148,14 +186,15 @@ impl Line {
     /// The connection, as soon as there is one; at the deadline, why there is none.
     pub(super) async fn session(&self, deadline: Instant) -> Result<Arc<Session>, String> {
         let mut states = self.state.clone();
-        let up = states.wait_for(|state| matches!(state, State::Up(session) if !session.client.is_closed()));
+        let up = states.wait_for(|state| matches!(state, State::Up(session) if session.is_good()));
         let up = match tokio::time::timeout_at(deadline.into(), up).await {
             Ok(Ok(state)) => Some(state.clone()),
             // The task is gone only with the runtime.
             Ok(Err(_)) | Err(_) => None,
         };
         match up.unwrap_or_else(|| self.state.borrow().clone()) {
-            State::Up(session) => Ok(session),
+            State::Up(session) if session.is_good() => Ok(session),
+            State::Up(_) => Err(NotConnected::Ended.to_string()),
             State::Down(why) => Err(why.to_string()),
         }
     }
@@ -167,7 +206,8 @@ impl Line {
     pub(super) fn over(client: Client, sql: Statements, identity: i64) -> (Self, Arc<Session>) {
         let address = Address::parse("postgres://somebody@127.0.0.1:1/none").expect("it is an address");
         let place = Arc::new(Place::new(address, identity));
-        let session = Arc::new(Session { client, sql, place, broken: Notify::new() });
+        let standing = Standing::of_one_server();
+        let session = Arc::new(Session { client, sql, standing, place, born: 0, broken: Notify::new() });
         (Self { state: watch::channel(State::Up(session.clone())).1 }, session)
     }
 }
@@ -178,43 +218,6 @@ impl Session {
     pub(super) fn was_given_up(&self) -> bool {
         futures::FutureExt::now_or_never(self.broken.notified()).is_some()
     }
-}
-
-/// Drives a connection, as long as it lives. Messages of the server nobody asked for go to the log.
-pub type Driven = BoxFuture<'static, ()>;
-
-/// Connects and makes the settings.
-pub(super) async fn connect(address: &Address) -> Result<(Client, Driven), NotConnected> {
-    connect_and_listen(address, |_| ()).await
-}
-
-/// As `connect`; `on_notification` is given what others notify.
-pub async fn connect_and_listen(
-    address: &Address,
-    mut on_notification: impl FnMut(String) + Send + 'static,
-) -> Result<(Client, Driven), NotConnected> {
-    let connecting = address.config.connect(address.tls.clone());
-    let (client, mut connection) =
-        timeout(ANSWER_TIMEOUT, connecting).await.map_err(|_| NotConnected::Silent)??;
-    let mut driven: Driven = Box::pin(async move {
-        // Its error was told to whoever waited for an answer, and the next attempt to connect tells more.
-        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            match message {
-                AsyncMessage::Notification(said) => on_notification(said.payload().to_owned()),
-                AsyncMessage::Notice(said) => tracing::info!(said = %said.message(), "the database says"),
-                _ => {}
-            }
-        }
-    });
-    let set = async {
-        tokio::select! {
-            biased;
-            set = client.batch_execute(sql::SETTINGS) => set.map_err(NotConnected::from),
-            () = &mut driven => Err(NotConnected::Ended),
-        }
-    };
-    timeout(ANSWER_TIMEOUT, set).await.map_err(|_| NotConnected::Silent)??;
-    Ok((client, driven))
 }
 
 /// Connects again whenever the connection is gone.
@@ -244,10 +247,13 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
             }
         }
     };
-    let (client, driven) = match connect_and_listen(&place.address, on_notification).await {
+    let mut anew = place.anew.subscribe();
+    let born = *anew.borrow_and_update();
+    let connected = match connect_and_listen(&place.address, on_notification).await {
         Ok(connected) => connected,
         Err(why) => return why,
     };
+    let Connected { client, driven, standing } = connected;
     let mut driven = AbortOnDrop(place.supervisor.task("what a connection to Postgres says", driven));
     let ready = async {
         let known = place.newest.known();
@@ -264,6 +270,12 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
                 "the database has lost commits: fencing tokens may be given out twice"
             );
         }
+        if born > 0 && !matches!(role, Role::Listens(_)) {
+            standbys::wait_for_them(&client).await?;
+            if standing.is_cut_short() {
+                return Err(NotConnected::CutShort);
+            }
+        }
         if let Role::Listens(events) = role {
             client.batch_execute(&format!("LISTEN {}", sql::CHANNEL)).await?;
             // Whatever was committed before is looked for, whatever comes later is notified.
@@ -276,13 +288,17 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
         Ok(Err(why)) => return why,
         Err(_) => return NotConnected::Silent,
     };
-    let session = Arc::new(Session { client, sql, place: place.clone(), broken: Notify::new() });
+    let place = place.clone();
+    let session = Session { client, sql, standing, place, born, broken: Notify::new() };
+    let session = Arc::new(session);
     states.send_replace(State::Up(session.clone()));
-    place.reachable.notify_waiters();
+    session.place.reachable.notify_waiters();
     tokio::select! {
         biased;
         _ = &mut driven.0 => {}
         () = session.broken.notified() => {}
+        () = session.standing.lost() => {}
+        _ = anew.changed(), if !matches!(role, Role::Listens(_)) => {}
     }
     NotConnected::Ended
 }

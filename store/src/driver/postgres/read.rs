@@ -6,8 +6,8 @@ use futures::FutureExt;
 use tokio_postgres::{Error, Row};
 
 use super::{
-    ANSWER_TIMEOUT,
-    line::{Line, NotConnected, Session},
+    line::{Line, Session},
+    not_connected::NotConnected,
     pipeline::Pipeline,
     sql::seen,
     trouble::{Meaning, in_words, meaning},
@@ -26,7 +26,7 @@ const READ_PAUSE: Duration = Duration::from_millis(10);
 pub(super) async fn read(line: &Line, reads: &[Read], deadline: Instant) -> Result<ReadResult, StoreError> {
     loop {
         let session = line.session(deadline).await.map_err(StoreError::Unavailable)?;
-        let why = match tokio::time::timeout(ANSWER_TIMEOUT, attempt(&session, reads)).await {
+        let why = match session.answer(attempt(&session, reads)).await {
             Ok(Ok(Some(result))) => return Ok(result),
             Ok(Ok(None)) => {
                 session.give_up();
@@ -39,10 +39,7 @@ pub(super) async fn read(line: &Line, reads: &[Read], deadline: Instant) -> Resu
                 }
                 in_words(&error)
             }
-            Err(_) => {
-                session.give_up();
-                "the server does not answer".to_owned()
-            }
+            Err(why) => why.to_owned(),
         };
         if Instant::now() >= deadline {
             return Err(StoreError::Unavailable(why));

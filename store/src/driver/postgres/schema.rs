@@ -3,13 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tokio_postgres::{Client, error::SqlState};
+use tokio_postgres::Client;
 
-use super::{
-    address::Address,
-    line::{self, NotConnected},
-    sql,
-};
+use super::{address::Address, hosts, not_connected::NotConnected, sql};
 use crate::error::OpenError;
 
 /// The layout below. Another layout gets another number.
@@ -40,7 +36,7 @@ const TABLES: &str = "
 
 /// Sees to it that the tables are there, and says which store it is.
 pub(super) async fn prepare(address: &Address) -> Result<i64, OpenError> {
-    let (client, connection) = at_last(async || line::connect(address).await)
+    let (client, connection) = at_last(async || hosts::connect(address).await)
         .await
         .map_err(|error| OpenError::Unreachable { url: address.describe(), cause: error.to_string() })?;
     let driven = tokio::spawn(connection);
@@ -94,14 +90,6 @@ async fn lay_out(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
     }
     let row = client.query_one(sql::STATE, &[]).await?;
     Ok((row.try_get(0)?, row.try_get(1)?))
-}
-
-impl NotConnected {
-    /// Whether the server only needs a moment.
-    fn is_passing(&self) -> bool {
-        let passing = [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS];
-        matches!(self, Self::Postgres(error) if error.code().is_some_and(|code| passing.contains(code)))
-    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::{
     testing::{TEST_DEADLINE, log::Listening, writers::Writers},
 };
 
+mod failover;
 mod proxy;
 pub(super) mod said;
 pub(super) mod wire;
@@ -197,6 +198,15 @@ async fn what_cannot_be_opened_is_refused_in_words() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_say_its_timeline_is_not_used() {
+    let server = server!();
+    drop(open(&server));
+    sql(&server, "REVOKE EXECUTE ON FUNCTION pg_walfile_name FROM PUBLIC; CREATE ROLE guest LOGIN").await;
+    let guest = PostgresStore::open(&server.url_as("guest", "postgres")).map(drop).unwrap_err();
+    assert!(guest.to_string().contains("pg_walfile_name (42501)"), "{guest}");
+}
+
+#[tokio::test]
 async fn a_server_that_is_starting_up_is_waited_for() {
     let server = server!();
     let proxy = Proxy::start(server.socket());
@@ -240,10 +250,10 @@ async fn a_connection_is_encrypted_and_the_server_checked_as_asked_for() {
     let connect = async |host: &str, options: &str| {
         let address =
             Address::parse(&format!("postgres://postgres@{host}:{port}/postgres?{options}")).unwrap();
-        let (client, driven) = line::connect(&address).await?;
+        let (client, driven) = hosts::connect(&address).await?;
         tokio::spawn(driven);
         let asked = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
-        Ok::<bool, line::NotConnected>(client.query_one(asked, &[]).await?.get(0))
+        Ok::<bool, not_connected::NotConnected>(client.query_one(asked, &[]).await?.get(0))
     };
     assert!(!connect("localhost", "sslmode=disable").await.unwrap());
     assert!(connect("localhost", "sslmode=prefer").await.unwrap());
@@ -259,10 +269,18 @@ async fn a_connection_is_encrypted_and_the_server_checked_as_asked_for() {
 #[tokio::test]
 async fn a_commit_is_durable_unless_the_url_asks_for_less() {
     let server = server!();
-    sql(&server, "ALTER ROLE postgres SET synchronous_commit = off").await;
-    for (options, expected) in [("", "on"), ("?options=-c%20synchronous_commit%3Doff", "off")] {
+    let off = "?options=-c%20synchronous_commit%3Doff";
+    for (setting, options, expected) in [
+        ("off", "", "on"),
+        ("local", "", "on"),
+        ("off", off, "off"),
+        // What says more, or less of the standby, is the operator's.
+        ("remote_apply", "", "remote_apply"),
+        ("remote_write", "", "remote_write"),
+    ] {
+        sql(&server, &format!("ALTER ROLE postgres SET synchronous_commit = {setting}")).await;
         let address = Address::parse(&(server.url("postgres") + options)).unwrap();
-        let (client, driven) = line::connect(&address).await.unwrap();
+        let (client, driven) = hosts::connect(&address).await.unwrap();
         tokio::spawn(driven);
         let row = client.query_one("SHOW synchronous_commit", &[]).await.unwrap();
         assert_eq!(row.get::<_, &str>(0), expected);

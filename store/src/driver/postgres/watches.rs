@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 use tokio_postgres::types::ToSql;
 
 use super::{
-    ANSWER_TIMEOUT, BUSY,
-    line::{Line, NotConnected},
+    BUSY,
+    line::Line,
+    not_connected::NotConnected,
     notice::{Event, Watch},
     sql::{CLEARS_KEPT, seen},
     trouble::in_words,
@@ -149,16 +150,13 @@ impl Keeper {
         let identity = session.identity();
         let params: [&(dyn ToSql + Sync); 4] = [&keys, &since, &kept, &identity];
         let asked = session.client.query(&session.sql.look, &params);
-        let rows = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+        let rows = match session.answer(asked).await {
             Ok(Ok(rows)) => rows,
             Ok(Err(error)) => {
                 session.met(&error);
                 return Err(in_words(&error));
             }
-            Err(_) => {
-                session.give_up();
-                return Err("the server does not answer".to_owned());
-            }
+            Err(why) => return Err(why.to_owned()),
         };
         if rows.len() != self.watches.len() {
             session.give_up();

@@ -37,6 +37,39 @@ fn a_store_that_is_cut_off_and_mute_answers_when_both_are_over() {
 }
 
 #[test]
+fn a_server_that_is_cut_off_is_so_for_every_node_and_the_other_one_is_not() {
+    let servers = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let links = StoreLinks::default();
+    let [first, second] = servers.each_ref().map(|server| server.local_addr().unwrap());
+    let store = format!("postgres://{first},{second}/db");
+    let ends = |node: &str| {
+        let url = links.url(node, &store);
+        let hosts = url.trim_start_matches("postgres://").trim_end_matches("/db").to_owned();
+        let (one, other) = hosts.split_once(',').unwrap();
+        [one.to_owned(), other.to_owned()]
+    };
+    let [to_first, to_second] = ends("a");
+    links.cut_server(0, true);
+    // The next one is tried in another order, and is cut off all the same.
+    let [later_to_second, later_to_first] = ends("b");
+    for (server, open, shut) in
+        [(&servers[1], &to_second, &to_first), (&servers[1], &later_to_second, &later_to_first)]
+    {
+        let node = TcpStream::connect(open).unwrap();
+        let (server, _) = server.accept().unwrap();
+        (&node).write_all(&[1]).unwrap();
+        assert_eq!(receives(&server, TEST_DEADLINE), Ok(1));
+        let cut = TcpStream::connect(shut).unwrap();
+        assert_eq!(receives(&cut, NOTHING), Err(ErrorKind::WouldBlock));
+    }
+    links.cut_server(0, false);
+    let node = TcpStream::connect(&to_first).unwrap();
+    let (server, _) = servers[0].accept().unwrap();
+    (&server).write_all(&[2]).unwrap();
+    assert_eq!(receives(&node, TEST_DEADLINE), Ok(2));
+}
+
+#[test]
 fn a_url_keeps_all_but_its_host() {
     let with = |url| with_host(url, "127.0.0.1:1").unwrap_or_default();
     assert_eq!(

@@ -1,5 +1,6 @@
 //! What goes wrong on the way, and in the server.
 
+use callsign_store::testing::postgres::Pair;
 use futures::{FutureExt, future::LocalBoxFuture};
 
 use super::{
@@ -166,4 +167,28 @@ async fn the_connection_ends_with_the_oracle() {
     let gone = async { while other.query_one(count, &[]).await.unwrap().get::<_, i64>(0) != 0 {} };
     tokio::time::timeout(TEST_DEADLINE, gone).await.unwrap();
     drop(signals);
+}
+
+#[tokio::test]
+async fn a_claim_whose_wait_for_a_standby_is_cancelled_is_unknown_and_the_same_one_waits_again() {
+    let Some(mut pair) = Pair::start() else { return };
+    let url = pair.url(0, "postgres");
+    let mut a = Member::at(&url, "a", PostgresLeaseOptions::default()).await;
+    until_known(async || a.0.taking_part().unwrap().0.raw().await).await;
+    let standby = pair.other();
+    pair.server(standby).stop();
+    let attempt = at_random();
+    let claim = a.0.claim(attempt);
+    let waits = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    let cancelled = async {
+        while pair.server(0).ask(waits) != "t" {
+            tokio::task::yield_now().await;
+        }
+    };
+    let both = futures::future::join(claim, cancelled);
+    let fault = tokio::time::timeout(TEST_DEADLINE, both).await.unwrap().0.unwrap_err();
+    assert!(matches!(fault, Fault::Transient { maybe_committed: true, .. }), "{fault:?}");
+    pair.server(standby).resume();
+    let held = granted(until_known(async || a.0.claim(attempt).await).await);
+    assert_eq!(held.fence.ballot.0, held.fence.epoch.0);
 }
