@@ -28,9 +28,10 @@ use callsign_store::{
 pub(crate) use self::past::MAX_ENDED;
 pub use self::{applying::Applied, installing::Staged, touched::Touched};
 use self::{installing::Installing, past::Past};
+#[cfg(any(test, feature = "cores", feature = "fuzz"))]
+use crate::core::name::Name;
 use crate::core::{
     log::{Batch, CorruptBatch, Op},
-    name::Name,
     rows::{Held, Rows, Tour},
     table::{Row, Table},
     watch::Memory,
