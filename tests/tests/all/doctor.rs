@@ -121,7 +121,7 @@ fn what_is_wrong_with_a_file_is_said() {
     drop(open(&at("locked.db")).unwrap());
     let locks = rusqlite::Connection::open(files.path().join("locked.db")).unwrap();
     locks.execute_batch("BEGIN IMMEDIATE").unwrap();
-    Said::of(&at("locked.db")).fails(3, "commits", "was not done");
+    Said::of(&at("locked.db")).fails(3, "commits", "was not committed");
     assert_eq!(Said::of(&(at("loose.db") + "?synchronous=normal")).verdict("durability"), "warning");
 }
 
