@@ -9,7 +9,7 @@ use super::{START_DEADLINE, Server};
 /// replays.
 const SETTINGS: &str = "wal_log_hints = on\nwal_keep_size = 512MB\nmax_standby_streaming_delay = -1\n";
 
-/// See the [module](self). Each server has a number, which it keeps whatever it is.
+/// A primary and its standby. Each server has a number, which it keeps whatever it is.
 pub struct Pair {
     servers: [Server; 2],
     primary: usize,
