@@ -135,7 +135,7 @@ enum Command {
     Witness(witness::Args),
 }
 
-/// What was wrong with the arguments. Who did not name the store reads both ways to do that.
+/// What was wrong with the arguments. If the store is missing, both ways to name it are said.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let missing = error.get(ContextKind::InvalidArg);
     let is_store = |missing: &ContextValue| matches!(missing, ContextValue::Strings(of) if of.iter().any(|of| of.starts_with("--store ")));
@@ -232,7 +232,7 @@ mod tests {
         let needs: Vec<_> = command.get_subcommands().filter(needs).map(clap::Command::get_name).collect();
         assert_eq!(needs, ["node", "hold", "doctor", "registries", "wipe"]);
         for name in needs {
-            // Whoever runs the tests may have named one.
+            // The tests may run where one is named.
             let command = Cli::command()
                 .mut_subcommand(name, |of| of.mut_arg("store", |store| store.env(None::<&str>)));
             let error = with_tip(command.try_get_matches_from(["callsign", name]).unwrap_err()).to_string();

@@ -226,7 +226,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) -> Result<()> {
     timeout(PATIENCE, waiting).await.with_context(|| format!("in vain: {what}"))
 }
 
-/// Who leads, if all know the same.
+/// The name of the leader, if all know the same.
 fn one_leads(nodes: &[Node]) -> Result<String> {
     let mut leaders =
         nodes.iter().map(|node| node.registry.leader().map(|leader| (leader.node, leader.epoch)));

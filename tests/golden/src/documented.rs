@@ -7,7 +7,7 @@
 //! - `(goes on)`: it has begun when it prints its first line, and runs until the other commands of its block have run;
 //! - nothing: it runs as it stands, in at most 20 s.
 //!
-//! `export NAME=VALUE` holds for the commands behind it in its block.
+//! `export NAME=VALUE` holds for the commands behind it in its block, and the word `$NAME` in them is its value.
 //!
 //! Files below `/tmp` are files of a new folder then, so that a run finds nothing of the run before it.
 //!
@@ -123,6 +123,12 @@ fn command_of(
         .drain(..set)
         .filter_map(|word| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())));
     let environment = exported.iter().cloned().chain(environment).collect();
+    for word in &mut words {
+        let of = |name: &str| exported.iter().find(|(exported, _)| exported == name);
+        if let Some((_, value)) = word.strip_prefix('$').and_then(of) {
+            word.clone_from(value);
+        }
+    }
     let first = words.first()?;
     (first == "cargo" || PROGRAMS.contains(&first.as_str())).then(|| Documented {
         place: place.to_owned(),
@@ -325,10 +331,12 @@ callsign ls [--node URL | --token-file FILE]
 
     #[test]
     fn what_is_exported_and_what_goes_on_is_of_one_block() {
-        let page = "```sh\nexport CALLSIGN_STORE=sqlite:/tmp/x.db\ncallsign node --name a # (goes on)\ncallsign ls\n```\n\
+        let page = "```sh\nexport CALLSIGN_STORE=sqlite:/tmp/x.db\ncallsign node --name a --store $CALLSIGN_STORE # (goes on)\ncallsign ls\n```\n\
                     ```sh\ncallsign ls\n```\n";
         let [node, ls, other] = &on_page("x.md", page)[..] else { panic!() };
         assert_eq!((node.goes_on(), ls.goes_on()), (true, false));
+        assert_eq!(node.text(), "callsign node --name a --store sqlite:/tmp/x.db");
+        assert!(!node.is_form(), "what stands for a value is no placeholder");
         assert_eq!(
             (&node.block, &ls.block, &other.block),
             (&"x.md:1".into(), &"x.md:1".into(), &"x.md:6".into())

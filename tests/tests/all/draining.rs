@@ -205,7 +205,7 @@ fn a_node_that_is_named_drains_by_a_command_and_none_that_is_not() {
         let printed = Command::new(callsign()).args(words).output().unwrap();
         assert!(String::from_utf8_lossy(&printed.stdout).contains("yes (asked to drain)"), "{printed:?}");
     }
-    // Whoever asks all members hears it of each.
+    // `explain` asks all members, and so has it of each.
     let words = ["explain", "desk", "--node", cluster.node(other).client.address()];
     let explained = Command::new(callsign()).args(words).output().unwrap();
     assert!(String::from_utf8_lossy(&explained.stdout).contains("yes (asked to drain)"), "{explained:?}");

@@ -42,7 +42,7 @@ pub type Driven = BoxFuture<'static, ()>;
 
 /// A connection to a primary.
 pub struct Connected {
-    /// Who asks.
+    /// What sends statements over it.
     pub client: Client,
     /// What has to be polled meanwhile.
     pub driven: Driven,

@@ -17,11 +17,6 @@ use crate::{
     testing::{TEST_DEADLINE, log::Listening, writers::Writers},
 };
 
-mod failover;
-mod proxy;
-pub(super) mod said;
-pub(super) mod wire;
-
 use crate::testing::postgres::Server;
 use proxy::{Cut, Proxy};
 
@@ -34,6 +29,12 @@ macro_rules! server {
         }
     };
 }
+
+mod failover;
+mod opening;
+mod proxy;
+pub(super) mod said;
+pub(super) mod wire;
 
 fn open(server: &Server) -> PostgresStore {
     PostgresStore::open(&server.url("postgres")).unwrap()
@@ -139,134 +140,6 @@ async fn postgres_opened_ten_times_conforms_also_in_a_long_fight() {
 }
 
 #[tokio::test]
-async fn ten_may_create_the_tables_at_once() {
-    let server = server!();
-    for round in 0..3 {
-        let database = format!("fresh{round}");
-        sql(&server, &format!("CREATE DATABASE {database}")).await;
-        let barrier = std::sync::Barrier::new(10);
-        let url = server.url(&database);
-        let stores: Vec<_> = std::thread::scope(|scope| {
-            let open = || {
-                barrier.wait();
-                PostgresStore::open(&url)
-            };
-            let all: Vec<_> = (0..10).map(|_| scope.spawn(open)).collect();
-            all.into_iter().map(|one| one.join().unwrap().unwrap()).collect()
-        });
-        for (store, version) in stores.iter().zip(1..) {
-            assert_eq!(store.commit(put("1")).await, CommitOutcome::Committed(Version(version)));
-        }
-    }
-}
-
-#[tokio::test]
-async fn what_cannot_be_opened_is_refused_in_words() {
-    let server = server!();
-    let refused = |url: &str| PostgresStore::open(url).map(drop).unwrap_err();
-    let nowhere = refused("postgres://u:secret@127.0.0.1:1/d");
-    assert!(
-        matches!(&nowhere, OpenError::Unreachable { url, .. } if url == "postgres://u@127.0.0.1:1/d"),
-        "{nowhere}"
-    );
-    let missing = refused(&server.url("missing"));
-    assert!(missing.to_string().contains("\"missing\" does not exist (3D000)"), "{missing}");
-
-    sql(&server, "CREATE ROLE guest LOGIN").await;
-    let guest = server.url_as("guest", "postgres");
-    let denied = refused(&guest);
-    assert!(matches!(&denied, OpenError::Server { cause, .. } if cause.contains("42501")), "{denied}");
-    drop(open(&server));
-    sql(
-        &server,
-        "GRANT USAGE ON SCHEMA callsign TO guest; GRANT ALL ON ALL TABLES IN SCHEMA callsign TO guest",
-    )
-    .await;
-    let store = PostgresStore::open(&guest).unwrap();
-    assert_eq!(store.commit(put("1")).await, CommitOutcome::Committed(Version(1)), "the tables are there");
-
-    sql(&server, "UPDATE callsign.store SET layout = 99").await;
-    let newer = refused(&server.url("postgres"));
-    assert!(matches!(newer, OpenError::WrongSchema { found: 99, expected: 1, .. }), "{newer}");
-    sql(
-        &server,
-        "DROP SCHEMA callsign CASCADE; CREATE SCHEMA callsign; CREATE TABLE callsign.kv (theirs int)",
-    )
-    .await;
-    let theirs = refused(&server.url("postgres"));
-    assert!(matches!(&theirs, OpenError::Server { cause, .. } if cause.contains("42P07")), "{theirs}");
-}
-
-#[tokio::test]
-async fn a_server_that_does_not_say_its_timeline_is_not_used() {
-    let server = server!();
-    drop(open(&server));
-    sql(&server, "REVOKE EXECUTE ON FUNCTION pg_walfile_name FROM PUBLIC; CREATE ROLE guest LOGIN").await;
-    let guest = PostgresStore::open(&server.url_as("guest", "postgres")).map(drop).unwrap_err();
-    assert!(guest.to_string().contains("pg_walfile_name (42501)"), "{guest}");
-}
-
-#[tokio::test]
-async fn a_server_that_is_starting_up_is_waited_for() {
-    let server = server!();
-    let proxy = Proxy::start(server.socket());
-    proxy.start_up_for(2);
-    let store = PostgresStore::open(&proxy.url("postgres")).unwrap();
-    at_last(&store, put("1")).await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_started_later_is_waited_for() {
-    let mut server = server!();
-    server.stop();
-    let (url, clock) = (server.url("postgres"), Clock::boot());
-    let at_once = open_patiently(&url, &clock, Some(Duration::ZERO), |_| panic!("nobody waits")).await;
-    assert!(matches!(at_once, Err(OpenError::Unreachable { .. })));
-
-    let (says, said) = tokio::sync::oneshot::channel();
-    let waits = move |error: &OpenError| says.send(error.to_string()).unwrap();
-    let opening = tokio::spawn(async move { open_patiently(&url, &clock, None, waits).await });
-    let said = timeout(TEST_DEADLINE, said).await.unwrap().unwrap();
-    assert!(said.contains("cannot be reached"), "{said}");
-    server.resume();
-    let store = timeout(TEST_DEADLINE, opening).await.unwrap().unwrap().unwrap();
-    assert_eq!(store.commit(put("1")).await, CommitOutcome::Committed(Version(1)));
-}
-
-#[tokio::test]
-async fn a_standby_is_never_used() {
-    let server = server!();
-    drop(open(&server));
-    // As good as a standby: it takes no writes.
-    sql(&server, "ALTER ROLE postgres SET default_transaction_read_only = on").await;
-    assert!(matches!(PostgresStore::open(&server.url("postgres")), Err(OpenError::Unreachable { .. })));
-}
-
-#[tokio::test]
-async fn a_connection_is_encrypted_and_the_server_checked_as_asked_for() {
-    let mut server = server!();
-    let Some((port, certificate)) = server.encrypt() else { return };
-    let sslrootcert = format!("&sslrootcert={}", certificate.display());
-    let connect = async |host: &str, options: &str| {
-        let address =
-            Address::parse(&format!("postgres://postgres@{host}:{port}/postgres?{options}")).unwrap();
-        let (client, driven) = hosts::connect(&address).await?;
-        tokio::spawn(driven);
-        let asked = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
-        Ok::<bool, not_connected::NotConnected>(client.query_one(asked, &[]).await?.get(0))
-    };
-    assert!(!connect("localhost", "sslmode=disable").await.unwrap());
-    assert!(connect("localhost", "sslmode=prefer").await.unwrap());
-    assert!(connect("127.0.0.1", "sslmode=require").await.unwrap());
-    let verified = "sslmode=verify-full".to_owned() + &sslrootcert;
-    assert!(connect("localhost", &verified).await.unwrap());
-    let wrong_name = connect("127.0.0.1", &verified).await.unwrap_err().to_string();
-    assert!(wrong_name.contains("not valid for name"), "{wrong_name}");
-    let unknown = connect("localhost", "sslmode=verify-full").await;
-    assert!(unknown.is_err_and(|error| error.to_string().contains("TLS")));
-}
-
-#[tokio::test]
 async fn a_commit_is_durable_unless_the_url_asks_for_less() {
     let server = server!();
     let off = "?options=-c%20synchronous_commit%3Doff";
@@ -330,6 +203,12 @@ async fn commits_of_a_process_that_wait_for_their_turn_take_it_together_and_each
     for commit in &mut others {
         assert!(poll!(commit).is_pending());
     }
+    let all_wait = async {
+        while store.shared.turn.waiting() < others.len() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(TEST_DEADLINE, all_wait).await.unwrap();
     other.batch_execute("ROLLBACK").await.unwrap();
 
     assert_eq!(first.await, CommitOutcome::Committed(Version(1)));

@@ -124,7 +124,7 @@ impl Succession {
         let mut known = self.0.clone();
         let passed = known.wait_for(|known| newer_than(known, origin).is_some()).await.is_ok();
         if !passed {
-            // Whoever could notice one is gone.
+            // Nobody is left who could notice one.
             std::future::pending::<()>().await;
         }
     }

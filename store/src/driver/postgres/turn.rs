@@ -91,6 +91,14 @@ impl Turn {
     }
 }
 
+#[cfg(test)]
+impl Turn {
+    /// How many wait, beside those that go.
+    pub(super) fn waiting(&self) -> usize {
+        lock(&self.queue).waiting.len()
+    }
+}
+
 impl Queue {
     fn put(&mut self, waiting: Waiting) -> u64 {
         self.next += 1;

@@ -62,6 +62,18 @@ async fn beside<T>(future: &mut (impl Future<Output = T> + Unpin), other: impl F
     other.await;
 }
 
+/// What only the primary has must not be taken for kept. Starts the standby again, and waits until the store can be read.
+async fn read_only_once_the_standby_is_back(store: &PostgresStore, pair: &mut Pair) {
+    for _ in 0..3 {
+        let read = store.read(vec![]).await;
+        assert!(read.is_err(), "{read:?}");
+    }
+    let standby = pair.other();
+    pair.server(standby).resume();
+    let read = async { while store.read(vec![]).await.is_err() {} };
+    timeout(TEST_DEADLINE, read).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_commit_whose_wait_for_the_standby_is_cancelled_is_unknown_until_the_standby_has_it() {
     let mut pair = pair!();
@@ -75,14 +87,7 @@ async fn a_commit_whose_wait_for_the_standby_is_cancelled_is_unknown_until_the_s
     let outcome = timeout(TEST_DEADLINE, commit).await.unwrap();
     assert_eq!(outcome, CommitOutcome::Unknown, "the server says that it is done");
     assert!(has(pair.server(0), "2"), "it is done, on the primary only");
-    // Whoever looks must not take it for kept.
-    for _ in 0..3 {
-        let read = store.read(vec![]).await;
-        assert!(read.is_err(), "{read:?}");
-    }
-    pair.server(standby).resume();
-    let read = async { while store.read(vec![]).await.is_err() {} };
-    timeout(TEST_DEADLINE, read).await.unwrap();
+    read_only_once_the_standby_is_back(&store, &mut pair).await;
     assert_eq!(value(&store).await, Some(b"2".to_vec()));
     until("the standby has it", || has(pair.server(standby), "2")).await;
     at_last(&store, put("3")).await;
@@ -100,13 +105,7 @@ async fn a_commit_whose_connection_is_ended_while_it_waits_is_unknown_until_the_
     pair.server(0).ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
     assert_eq!(timeout(TEST_DEADLINE, commit).await.unwrap(), CommitOutcome::Unknown);
     until("it is done, on the primary only", || has(pair.server(0), "2")).await;
-    for _ in 0..3 {
-        let read = store.read(vec![]).await;
-        assert!(read.is_err(), "{read:?}");
-    }
-    pair.server(standby).resume();
-    let read = async { while store.read(vec![]).await.is_err() {} };
-    timeout(TEST_DEADLINE, read).await.unwrap();
+    read_only_once_the_standby_is_back(&store, &mut pair).await;
     until("the standby has it", || has(pair.server(standby), "2")).await;
 }
 
@@ -261,7 +260,7 @@ async fn an_old_primary_that_says_nothing_is_left_and_gets_nothing_when_it_goes_
     let begun = std::time::Instant::now();
     at_long_last(&store, "2").await;
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    // Whoever comes now finds the new one, however long the old one says nothing.
+    // A store that is opened now finds the new one, however long the old one says nothing.
     let fresh = PostgresStore::open(&pair.url(old, "postgres")).unwrap();
     at_last(&fresh, put("3")).await;
     pair.server(old).go_on();
