@@ -289,8 +289,8 @@ impl<M: RemoteMessage> Group<M> {
     /// # Errors
     /// `NotSent` if the message is one that is to be answered. `Lookup` as of [`Registry::lookup`].
     pub fn broadcast(&self, message: M) -> Result<Broadcasted, GroupError> {
-        let to = self.known(TableReader::actors)?.into_iter();
-        let to = to.map(|(of, actors)| (PeerId::new(of.node.as_str(), of.incarnation.0), actors));
+        let to = self.known(TableReader::actors)?;
+        let to = to.iter().map(|(of, actors)| (PeerId::new(of.node.as_str(), of.incarnation.0), actors));
         let sent: Result<Broadcasted, BroadcastError> =
             self.registry.node.endpoint.broadcast(message, to.collect());
         Ok(sent?)

@@ -48,7 +48,7 @@ struct Rows {
     hidden: Mutex<Vec<(SessionId, Position)>>,
     /// How many rows these are.
     unseen: AtomicUsize,
-    /// Whether there are such sessions: all that a reader looks at, as a rule.
+    /// Whether there are such sessions.
     hides: AtomicBool,
 }
 
@@ -67,7 +67,12 @@ impl Rows {
 
     /// Whether nobody may see a row of this session and this position.
     fn is_hidden(&self, session: &SessionId, position: Position) -> bool {
-        self.hides.load(Ordering::Acquire) && self.is_listed_as_hidden(session, position)
+        self.hides_any() && self.is_listed_as_hidden(session, position)
+    }
+
+    /// Whether somebody's rows are hidden: all that a reader looks at, as a rule.
+    fn hides_any(&self) -> bool {
+        self.hides.load(Ordering::Acquire)
     }
 
     #[cold]
@@ -423,10 +428,10 @@ mod tests {
                 sizes.extend((!members.is_empty()).then_some(size));
                 assert_eq!(shared.reader().member_count(group.key()), members.len());
                 let actors = shared.reader().actors(group.key());
-                assert_eq!(actors.values().map(Vec::len).sum::<usize>(), members.len());
-                for (of, actors) in actors {
-                    let its = members.iter().filter(|(standing, _)| standing.session == of);
-                    assert_eq!(actors, its.map(|(_, seat)| seat.actor).collect::<Vec<_>>());
+                assert_eq!(actors.values().map(|of| of.len()).sum::<usize>(), members.len());
+                for (of, actors) in &*actors {
+                    let its = members.iter().filter(|(standing, _)| standing.session == *of);
+                    assert_eq!(**actors, *its.map(|(_, seat)| seat.actor).collect::<Vec<_>>());
                 }
                 let members: Vec<_> = members.into_iter().map(|(at, seat)| (at, seat.name)).collect();
                 assert_eq!(members, expected);

@@ -1,6 +1,10 @@
 //! The members of each group in their order, beside the map: written with it, and read by everyone.
 
-use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    sync::{Arc, OnceLock},
+};
 
 use callsign_store::{ids::SessionId, planted};
 use dashmap::DashMap;
@@ -21,7 +25,53 @@ pub(crate) struct Seat {
     pub(crate) actor: u64,
 }
 
-type Members = BTreeMap<Standing, Seat>;
+/// The actors of some members of a group, by their sessions, each in the order of the group.
+pub(crate) type Actors = BTreeMap<Arc<SessionId>, Arc<[u64]>>;
+
+/// The members of one group.
+#[derive(Debug, Default)]
+struct Members {
+    ordered: BTreeMap<Standing, Seat>,
+    /// The actors of all, hidden ones too, from the first question for them until the group changes: to go over the members takes as long as to
+    /// send them a message.
+    actors: OnceLock<Arc<Actors>>,
+}
+
+impl Members {
+    fn insert(&mut self, standing: Standing, seat: Seat) {
+        self.actors.take();
+        self.ordered.insert(standing, seat);
+    }
+
+    fn remove(&mut self, standing: &Standing) {
+        self.actors.take();
+        self.ordered.remove(standing);
+    }
+
+    fn actors(&self) -> Arc<Actors> {
+        self.actors.get_or_init(|| Arc::new(actors(&mut self.ordered.iter()))).clone()
+    }
+}
+
+fn actors(members: &mut dyn Iterator<Item = (&Standing, &Seat)>) -> Actors {
+    let mut by_session: BTreeMap<Arc<SessionId>, usize> = BTreeMap::new();
+    // Sessions are compared slowly: most are told by where they are kept.
+    let mut by_place: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut all: Vec<Vec<u64>> = Vec::new();
+    for (Standing { session, .. }, Seat { actor, .. }) in members {
+        let number = *by_place.entry(Arc::as_ptr(session).addr()).or_insert_with(|| {
+            *by_session.entry(session.clone()).or_insert_with(|| {
+                all.push(Vec::new());
+                all.len() - 1
+            })
+        });
+        all[number].push(*actor);
+    }
+    by_session
+        .into_iter()
+        .map(|(session, number)| (session, std::mem::take(&mut all[number]).into()))
+        .collect()
+}
 
 /// All groups that have members.
 #[derive(Debug)]
@@ -39,7 +89,7 @@ impl Groups {
         let add = |members: &mut Members| {
             let standing = Standing::of(row);
             if planted!("one-member-a-batch")
-                && members.keys().any(|other| other.position == standing.position)
+                && members.ordered.keys().any(|other| other.position == standing.position)
             {
                 return;
             }
@@ -57,12 +107,12 @@ impl Groups {
         if let Some(mut members) = self.0.get_mut(membership.group) {
             members.remove(&Standing::of(row));
         }
-        self.0.remove_if(membership.group, |_, members| members.is_empty());
+        self.0.remove_if(membership.group, |_, members| members.ordered.is_empty());
     }
 
     pub(super) fn visit(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>) {
         let Some(members) = self.0.get(group) else { return };
-        let _ = members.iter().try_for_each(|(standing, seat)| see(&seat.name, standing));
+        let _ = members.ordered.iter().try_for_each(|(standing, seat)| see(&seat.name, standing));
     }
 
     /// How many groups there are.
@@ -83,27 +133,13 @@ impl TableReader {
         self.seen(group, |seen| seen.count())
     }
 
-    /// The actors of a group, by their sessions, each in the order of the group. Cost as that of [`members`](Self::members).
-    pub(crate) fn actors(&self, group: &str) -> BTreeMap<Arc<SessionId>, Vec<u64>> {
-        self.seen(group, |seen| {
-            let mut by_session: BTreeMap<Arc<SessionId>, usize> = BTreeMap::new();
-            // To compare the sessions of all members takes as long as to send the message: most are told by where they are kept.
-            let mut by_place: BTreeMap<usize, usize> = BTreeMap::new();
-            let mut all: Vec<Vec<u64>> = Vec::new();
-            for (Standing { session, .. }, Seat { actor, .. }) in seen {
-                let number = *by_place.entry(Arc::as_ptr(session).addr()).or_insert_with(|| {
-                    *by_session.entry(session.clone()).or_insert_with(|| {
-                        all.push(Vec::new());
-                        all.len() - 1
-                    })
-                });
-                all[number].push(*actor);
-            }
-            by_session
-                .into_iter()
-                .map(|(session, number)| (session, std::mem::take(&mut all[number])))
-                .collect()
-        })
+    /// The actors of a group. Cost as that of [`members`](Self::members), once after each change of the group.
+    pub(crate) fn actors(&self, group: &str) -> Arc<Actors> {
+        let rows = &self.0;
+        if rows.hides_any() {
+            return Arc::new(self.seen(group, |seen| actors(seen)));
+        }
+        rows.groups.0.get(group).map(|members| members.actors()).unwrap_or_default()
     }
 
     /// The groups whose names begin so, sorted by name, at most so many, behind one that is a semaphore or not: whether each is a semaphore,
@@ -147,6 +183,6 @@ impl TableReader {
         let Some(members) = rows.groups.0.get(group) else { return R::default() };
         let is_seen =
             |(standing, _): &(&Standing, &Seat)| !rows.is_hidden(&standing.session, standing.position);
-        look(&mut members.iter().filter(is_seen))
+        look(&mut members.ordered.iter().filter(is_seen))
     }
 }

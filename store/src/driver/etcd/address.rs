@@ -290,6 +290,7 @@ mod tests {
             ("etcd://u:secret@h:70000/p", "port"),
             ("etcd://:secret@h/p", "no name"),
             ("etcd://u:secret%2@h/p", "two digits"),
+            ("etcd://u:secret%2g@h/p", "two digits"),
             ("etcd://u:secret%ff@h/p", "UTF-8"),
             ("etcd://u:secret@h//p", "prefix begins with /"),
             ("etcd://u:secret@h/p?lease=1", "options are"),
@@ -314,6 +315,18 @@ mod tests {
         assert!(refusal(&format!("etcd://h?ca={path}&key={path}")).contains("come together"));
         assert!(Address::parse(&format!("etcd://h?ca={path}")).unwrap().is_encrypted());
         assert!(!Address::parse("etcd://h").unwrap().is_encrypted());
+        for half in ["cert", "key"] {
+            assert!(Address::parse(&format!("etcd://h?{half}={path}")).is_err(), "never in clear text");
+        }
+    }
+
+    #[test]
+    fn without_authorities_of_its_own_a_url_trusts_those_of_the_system_if_there_are_any() {
+        if rustls_native_certs::load_native_certs().certs.is_empty() {
+            assert!(refusal("etcd://h?tls=on").contains("the system has no certificates"));
+        } else {
+            assert!(Address::parse("etcd://h?tls=on").unwrap().is_encrypted());
+        }
     }
 
     #[test]

@@ -389,6 +389,9 @@ mod tests {
         assert_eq!(found(|f| f.list.clear()), [("quorum", Warning)]);
         let learner = Member { is_learner: true, ..member(4) };
         assert!(found(|f| f.list.push(learner.clone())).is_empty(), "it has no vote");
+        let disks = |list: Vec<Member>| judge("etcd://a/p", &Facts { list, ..fine() })[4].said.clone();
+        assert!(disks(vec![member(1), learner]).contains("the disk of one member"));
+        assert!(disks(vec![member(1), member(2)]).contains("the disks of a majority"));
         for alarm in [NO_SPACE, 2] {
             assert_eq!(found(|f| f.alarms.push(AlarmMember { member: 2, alarm })), [("space", No)]);
         }

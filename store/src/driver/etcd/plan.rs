@@ -288,5 +288,14 @@ mod tests {
         let broken = refusal(&heavy);
         assert_eq!((broken.what, broken.limit), (Piece::Transaction, MOST_REQUEST));
         assert!(broken.size > 1_600_000);
+        // To the byte: the last value is made as large as there is room.
+        let filled = |last: usize| {
+            let heavy = (0..15)
+                .fold(Transaction::new(), |all, n| all.check(key(&n.to_string()), Some(value.clone())));
+            heavy.check(key("last"), Some(vec![0; last]))
+        };
+        let room = MOST_REQUEST - planned(&filled(50_000), None).encoded_len();
+        assert_eq!(planned(&filled(50_000 + room), None).encoded_len(), MOST_REQUEST);
+        assert_eq!(refusal(&filled(50_001 + room)).size, MOST_REQUEST + 1);
     }
 }

@@ -127,6 +127,16 @@ mod tests {
     }
 
     #[test]
+    fn a_revision_that_is_forgotten_is_told_from_one_that_is_not_there_yet() {
+        let forgotten = "etcdserver: mvcc: required revision has been compacted";
+        assert!(is_compacted(&Status::out_of_range(forgotten)));
+        assert!(!is_compacted(&Status::unknown(forgotten)));
+        assert!(!is_compacted(&Status::out_of_range(
+            "etcdserver: mvcc: required revision is a future revision"
+        )));
+    }
+
+    #[test]
     fn what_the_client_says_for_the_server_is_known_only_where_nothing_was_sent() {
         let reset = std::io::Error::other("the stream was reset");
         assert_eq!(meaning(&caused(reset)), Meaning::Unknown, "whatever its words");

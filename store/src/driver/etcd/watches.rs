@@ -482,6 +482,7 @@ mod tests {
         let (mut waits, _) = watch(&mut book, "k", 9);
         book.looked(b"k", 12, None);
         assert!(has_ended(&mut waits), "it was removed");
+        assert!(has_ended(&mut watch(&mut book, "k", 11).0), "which ends each wait for what was before it");
         let (mut waits, _) = watch(&mut book, "k", 12);
         book.looked(b"k", 14, None);
         assert!(!has_ended(&mut waits), "it is absent still");
@@ -492,6 +493,20 @@ mod tests {
         let (mut waits, _) = watch(&mut book, "l", 14);
         book.looked(b"l", 15, None);
         assert!(!has_ended(&mut waits));
+        assert!(!has_ended(&mut watch(&mut book, "l", 13).0), "it was no change");
+    }
+
+    #[test]
+    fn whether_a_key_is_there_is_known_from_what_the_stream_said() {
+        let mut book = book();
+        let (_waits, _) = watch(&mut book, "k", 5);
+        book.heard(&event(1, PUT, 8)).unwrap();
+        book.looked(b"k", 12, None);
+        assert!(has_ended(&mut watch(&mut book, "k", 11).0), "it was removed");
+        book.heard(&event(1, PUT, 14)).unwrap();
+        book.heard(&event(1, 1, 15)).unwrap();
+        book.looked(b"k", 19, None);
+        assert!(!has_ended(&mut watch(&mut book, "k", 18).0), "that was known");
     }
 
     #[test]
@@ -502,6 +517,11 @@ mod tests {
             assert_eq!(book.due(), (vec![b"k".to_vec()], vec![]));
         }
         drop(ends);
+        for _ in 0..IDLE_LOOKS {
+            assert_eq!(book.due().0.len(), 1);
+        }
+        // Somebody comes, and goes again: the looks are counted anew.
+        drop(watch(&mut book, "k", 5));
         for _ in 0..IDLE_LOOKS {
             assert_eq!(book.due().0.len(), 1);
         }

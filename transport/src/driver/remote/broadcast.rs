@@ -57,7 +57,7 @@ impl Endpoint {
     pub fn broadcast<M: RemoteMessage>(
         &self,
         message: M,
-        to: Vec<(PeerId, Vec<u64>)>,
+        to: Vec<(PeerId, impl AsRef<[u64]>)>,
     ) -> Result<Broadcasted, BroadcastError> {
         let (variant, args, metadata) = match message.serialize() {
             Ok(SerializedMessage::Cast { variant, args, metadata }) => (variant, args, metadata),
@@ -69,7 +69,8 @@ impl Endpoint {
         let (here, there): (Vec<_>, Vec<_>) = to.into_iter().partition(|(node, _)| *node == self.inner.me);
         // The others first: they fill their mailboxes while this node fills its own.
         for (node, actors) in there {
-            let sent = self.cast_there(&node, &actors, M::kind(), headers, (&variant, &args));
+            let actors = actors.as_ref();
+            let sent = self.cast_there(&node, actors, M::kind(), headers, (&variant, &args));
             done.sent += sent;
             if sent < actors.len() {
                 done.unreached.push(node.node.to_string());
@@ -78,7 +79,7 @@ impl Endpoint {
         // In the trace of whoever sends, if that goes on elsewhere, too.
         let span = if metadata.is_some() { Span::current() } else { Span::none() };
         for (_, actors) in here {
-            done.sent += cast_here(&self.inner, &actors, M::kind().0, &variant, &args, &span);
+            done.sent += cast_here(&self.inner, actors.as_ref(), M::kind().0, &variant, &args, &span);
         }
         Ok(done)
     }

@@ -1,18 +1,24 @@
 //! A server that says what etcd says only on bad days.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use h2::{Reason, server::SendResponse};
 use http::{HeaderMap, HeaderValue, Response};
 use prost::Message;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::super::wire::{
     AuthenticateResponse, Header, KeyValue, RangeResponse, Response as Found, ResponseOp, TxnRequest,
-    TxnResponse,
+    TxnResponse, WatchRequest, WatchWish,
 };
 
-/// What comes of a commit.
+/// What comes of a request.
 pub(crate) enum Say {
     /// Committed at this revision.
     Committed(i64),
@@ -29,91 +35,176 @@ pub(crate) enum Say {
 /// What every store there holds in the row of its layout.
 const IDENTITY: &[u8] = b"1 00";
 
-type Script = Arc<Mutex<Vec<Say>>>;
-
-/// A server, and what it heard.
+/// A server, and what it heard. It answers what its scripts say, the first entry first, and all else as a cluster that is well.
 pub(crate) struct Scripted {
     pub(crate) port: u16,
-    /// Of each commit, the token that came with it.
-    pub(crate) heard: Arc<Mutex<Vec<Option<String>>>>,
-    script: Script,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    commits: Mutex<VecDeque<Say>>,
+    reads: Mutex<VecDeque<Say>>,
+    watches: Mutex<VecDeque<Say>>,
+    /// So many connections more are closed at once.
+    closes: AtomicUsize,
+    tokens: AtomicUsize,
+
+    /// Of each commit, the token that came with it, and what it asked for.
+    heard: Mutex<Vec<(Option<String>, TxnRequest)>>,
+    wishes: Mutex<Vec<WatchWish>>,
+    looks: AtomicUsize,
+    connections: AtomicUsize,
 }
 
 impl Scripted {
-    /// It answers commits as the script says, the first entry first, and all else as a cluster that is well.
-    pub(crate) async fn start(script: Vec<Say>) -> Self {
+    /// With a script for commits.
+    pub(crate) async fn start(commits: Vec<Say>) -> Self {
+        Self::start_after(0, commits).await
+    }
+
+    /// The same, but the first connections are closed at once.
+    pub(crate) async fn start_after(closes: usize, commits: Vec<Say>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let script: Script = Arc::new(Mutex::new(script.into_iter().rev().collect()));
-        let heard = Arc::<Mutex<Vec<_>>>::default();
-        let (said, log) = (script.clone(), heard.clone());
+        let state = Arc::new(State {
+            commits: Mutex::new(commits.into()),
+            closes: closes.into(),
+            ..State::default()
+        });
+        let all = state.clone();
         tokio::spawn(async move {
-            let mut tokens = 0;
             while let Ok((stream, _)) = listener.accept().await {
-                let Ok(mut connection) = h2::server::handshake(stream).await else { continue };
-                let (script, log) = (said.clone(), log.clone());
-                tokens += 100;
-                tokio::spawn(async move {
-                    let mut token = tokens;
-                    let mut silent = Vec::new();
-                    while let Some(Ok((request, respond))) = connection.accept().await {
-                        token += 1;
-                        let path = request.uri().path().to_owned();
-                        let given = request.headers().get("token");
-                        let given = given.map(|token| token.to_str().unwrap().to_owned());
-                        if path.ends_with("/Watch") {
-                            silent.push((Some(request), respond));
-                            continue;
-                        }
-                        let body = body(request.into_body());
-                        // The connection has to be driven while the body comes.
-                        let body = tokio::select! {
-                            biased;
-                            body = body => body,
-                            _ = futures::future::poll_fn(|context| connection.poll_closed(context)) => return,
-                        };
-                        if path.ends_with("/Authenticate") {
-                            let token = format!("token-{token}");
-                            answer(respond, &AuthenticateResponse { token });
-                            continue;
-                        }
-                        let asked = TxnRequest::decode(&body[5..]).unwrap();
-                        if asked.compare.is_empty() {
-                            answer(respond, &look());
-                            continue;
-                        }
-                        log.lock().unwrap().push(given);
-                        let say = script.lock().unwrap().pop().unwrap_or(Say::Nothing);
-                        match say {
-                            Say::Committed(revision) => {
-                                let header = Some(Header { cluster_id: 1, revision });
-                                answer(respond, &TxnResponse { header, succeeded: true, responses: vec![] });
-                            }
-                            Say::Status(code, words) => status(respond, code, words),
-                            Say::Reset(reason) => {
-                                let mut respond = respond;
-                                respond.send_reset(reason);
-                            }
-                            Say::Gone => return,
-                            Say::Nothing => silent.push((None, respond)),
-                        }
-                    }
-                });
+                all.connections.fetch_add(1, Ordering::SeqCst);
+                let closes = all.closes.load(Ordering::SeqCst);
+                all.closes.store(closes.saturating_sub(1), Ordering::SeqCst);
+                if closes == 0 {
+                    tokio::spawn(serve(all.clone(), stream));
+                }
             }
         });
-        Self { port, heard, script }
+        Self { port, state }
     }
 
     pub(crate) fn url(&self, user: &str) -> String {
         format!("etcd://{user}127.0.0.1:{}/test", self.port)
     }
 
+    /// What comes of the next reads.
+    pub(crate) fn script_reads(&self, reads: Vec<Say>) {
+        *self.state.reads.lock().unwrap() = reads.into();
+    }
+
+    /// What comes of the next streams of watches.
+    pub(crate) fn script_watches(&self, watches: Vec<Say>) {
+        *self.state.watches.lock().unwrap() = watches.into();
+    }
+
+    /// From now on each connection is closed at once.
+    pub(crate) fn close_all(&self) {
+        self.state.closes.store(usize::MAX, Ordering::SeqCst);
+    }
+
+    /// Of each commit, the token that came with it, and what it asked for.
+    pub(crate) fn heard(&self) -> Vec<(Option<String>, TxnRequest)> {
+        self.state.heard.lock().unwrap().clone()
+    }
+
     pub(crate) fn sent(&self) -> usize {
-        self.heard.lock().unwrap().len()
+        self.heard().len()
+    }
+
+    /// What was asked for on streams of watches.
+    pub(crate) fn wishes(&self) -> Vec<WatchWish> {
+        self.state.wishes.lock().unwrap().clone()
+    }
+
+    /// How often something was read.
+    pub(crate) fn looks(&self) -> usize {
+        self.state.looks.load(Ordering::SeqCst)
+    }
+
+    /// How many connections there were.
+    pub(crate) fn connections(&self) -> usize {
+        self.state.connections.load(Ordering::SeqCst)
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.script.lock().unwrap().is_empty()
+        self.state.commits.lock().unwrap().is_empty()
+    }
+}
+
+async fn serve(state: Arc<State>, stream: TcpStream) {
+    let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+    let mut silent = Vec::new();
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let path = request.uri().path().to_owned();
+        let given = request.headers().get("token");
+        let given = given.map(|token| token.to_str().unwrap().to_owned());
+        if path.ends_with("/Watch") {
+            tokio::spawn(note_wishes(state.clone(), request.into_body()));
+            let say = state.watches.lock().unwrap().pop_front();
+            match say {
+                Some(Say::Status(code, words)) => status(respond, code, words),
+                _ => silent.push(respond),
+            }
+            continue;
+        }
+        let body = body(request.into_body());
+        // The connection has to be driven while the body comes.
+        let body = tokio::select! {
+            biased;
+            body = body => body,
+            _ = futures::future::poll_fn(|context| connection.poll_closed(context)) => return,
+        };
+        if path.ends_with("/Authenticate") {
+            let token = format!("token-{}", state.tokens.fetch_add(1, Ordering::SeqCst));
+            answer(respond, &AuthenticateResponse { token });
+            continue;
+        }
+        let asked = TxnRequest::decode(&body[5..]).unwrap();
+        let say = if asked.compare.is_empty() {
+            state.looks.fetch_add(1, Ordering::SeqCst);
+            let Some(say) = state.reads.lock().unwrap().pop_front() else {
+                answer(respond, &look());
+                continue;
+            };
+            say
+        } else {
+            state.heard.lock().unwrap().push((given, asked));
+            state.commits.lock().unwrap().pop_front().unwrap_or(Say::Nothing)
+        };
+        match say {
+            Say::Committed(revision) => {
+                let header = Some(Header { cluster_id: 1, revision });
+                answer(respond, &TxnResponse { header, succeeded: true, responses: vec![] });
+            }
+            Say::Status(code, words) => status(respond, code, words),
+            Say::Reset(reason) => {
+                let mut respond = respond;
+                respond.send_reset(reason);
+            }
+            Say::Gone => return,
+            Say::Nothing => silent.push(respond),
+        }
+    }
+}
+
+/// Notes what is asked for on a stream of watches.
+async fn note_wishes(state: Arc<State>, mut wishes: h2::RecvStream) {
+    let mut bytes = Vec::new();
+    while let Some(Ok(part)) = wishes.data().await {
+        let _ = wishes.flow_control().release_capacity(part.len());
+        bytes.extend_from_slice(&part);
+        while let Some(length) = bytes.get(1..5) {
+            let end = 5 + usize::try_from(u32::from_be_bytes(length.try_into().unwrap())).unwrap();
+            if bytes.len() < end {
+                break;
+            }
+            let wish = WatchRequest::decode(&bytes[5..end]).unwrap().wish.unwrap();
+            bytes.drain(..end);
+            state.wishes.lock().unwrap().push(wish);
+        }
     }
 }
 
