@@ -344,6 +344,8 @@ mod tests {
         if let Err(why) = servers.fill_disk(full) {
             return println!("skipped: {why}");
         }
+        let older = servers.cluster.directory().join(format!("m{full}"));
+        assert!(!older.exists(), "it could come back without what it acknowledges from now on");
         let value = "v".repeat(20_000);
         let mut written = 0;
         eventually("the member has ended", TEST_DEADLINE, || {
