@@ -93,6 +93,8 @@ pub struct Fault {
     pub from: At,
     /// When it ended.
     pub to: At,
+    /// Why it has not come to what it is there for, if so.
+    pub lacks: Option<String>,
 }
 
 /// In a node: has the kernel kill it when the run ends, however that ends.
@@ -193,6 +195,7 @@ fn inflict(
         say(Said::At(at));
         while let Some(index) = lasting.iter().position(|(until, ..)| *until <= at) {
             let (_, aim, mut fault) = lasting.remove(index);
+            fault.lacks = fault.kind.came(world, &aim).err();
             fault.kind.end(world, &aim);
             fault.to = journal::now();
             over.push(fault);
@@ -212,7 +215,7 @@ fn inflict(
             let (from, node) = (journal::now(), aim.node.clone());
             let line = format!("{:7.2} s  {} {node}: {how}", at.as_secs_f64(), next.kind.name());
             say(Said::Line(&line));
-            let fault = Fault { kind: next.kind, node, how, from, to: from };
+            let fault = Fault { kind: next.kind, node, how, from, to: from, lacks: None };
             lasting.push((at + next.lasts, aim, fault));
         }
         for (_, aim, fault) in &lasting {

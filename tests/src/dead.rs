@@ -10,8 +10,8 @@ use callsign_store::{
     record::Record,
 };
 
-/// How many records are left behind by one transaction.
-const TOGETHER: usize = 500;
+/// How many nodes' records are left behind by one transaction. Each node has two, and a transaction of etcd takes 128.
+const TOGETHER: usize = 60;
 
 /// Writes what so many nodes `pod-000000`, `pod-000001`, ... left behind, which had this lease.
 ///

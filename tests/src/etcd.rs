@@ -4,16 +4,24 @@ use std::{
     collections::BTreeMap,
     io::{self, Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use callsign_store::testing::etcd::{Cluster, MEMBERS};
 
-use crate::wait::{TEST_DEADLINE, eventually};
+use crate::{
+    small_disk::SmallDisk,
+    wait::{TEST_DEADLINE, eventually},
+};
 
 /// So small a quota is full whatever is stored.
 const NO_ROOM: &str = "--quota-backend-bytes=1";
+/// What a member may write on a small disk until that is filled, in bytes.
+const SLACK: u64 = 4 << 20;
+/// So often a member on a small disk wants to write a snapshot, so that it soon has to do more than to append to what it has.
+const SNAPSHOTS: &str = "--snapshot-count=100";
 /// What the head of a request may have until it says who sent it.
 const HEAD: usize = 8192;
 
@@ -23,6 +31,15 @@ pub struct EtcdServers {
     gates: Gates,
     /// As etcd has them in what peers send each other.
     identifiers: Vec<String>,
+    small: Option<Small>,
+}
+
+/// A member on a small disk.
+struct Small {
+    member: usize,
+    disk: SmallDisk,
+    /// How much it had logged before.
+    logged: usize,
 }
 
 impl EtcdServers {
@@ -32,7 +49,7 @@ impl EtcdServers {
         let cluster =
             Cluster::start_with(&[], |member, address| gates.start(member, format!("{address}:2380")))?;
         let identifiers = cluster.identifiers();
-        Some(Self { cluster, gates, identifiers })
+        Some(Self { cluster, gates, identifiers, small: None })
     }
 
     /// The URL of a store in it.
@@ -104,6 +121,48 @@ impl EtcdServers {
         self.cluster.resume_with(member, &[NO_ROOM]);
     }
 
+    /// Starts a member again on a disk of its own, and fills that as soon as the member serves: it cannot write another byte. Else says
+    /// why there is no such disk.
+    pub fn fill_disk(&mut self, member: usize) -> Result<(), String> {
+        self.kill(member);
+        let disk = match SmallDisk::mount(size_of(self.cluster.data(member)) + SLACK) {
+            Ok(disk) => disk,
+            Err(why) => {
+                self.resume(member);
+                return Err(why);
+            }
+        };
+        let logged = self.cluster.log(member).len();
+        self.cluster.move_data(member, &disk.path().join("data"));
+        self.cluster.resume_with(member, &[SNAPSHOTS]);
+        eventually("the member serves on its small disk", TEST_DEADLINE, || {
+            self.cluster.ctl_at(member, &["endpoint", "health"])
+        });
+        disk.fill();
+        self.small = Some(Small { member, disk, logged });
+        Ok(())
+    }
+
+    /// Whether the member whose disk is full has ended, for that reason.
+    pub fn has_ended_for_want_of_room(&self) -> bool {
+        self.small.as_ref().is_some_and(|Small { member, logged, .. }| {
+            let log = self.cluster.log(*member);
+            let said = log.get(*logged..).unwrap_or_default();
+            said.contains("no space left on device")
+                && TcpStream::connect(self.cluster.client(*member)).is_err()
+        })
+    }
+
+    /// The member whose disk is full gets a greater one, with all that it has written, and starts there.
+    pub fn empty_disk(&mut self) {
+        let Some(Small { member, disk, .. }) = self.small.take() else { return };
+        self.kill(member);
+        let roomy = self.cluster.directory().join(format!("m{member}"));
+        self.cluster.move_data(member, &roomy);
+        self.resume(member);
+        drop(disk);
+    }
+
     /// Which alarms are raised, as `etcdctl` says it.
     pub fn alarms(&self) -> String {
         self.cluster.ctl(&["alarm", "list"]).unwrap_or_default()
@@ -127,6 +186,18 @@ impl std::fmt::Debug for EtcdServers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("EtcdServers").field(&self.url()).finish()
     }
+}
+
+/// How many bytes the files below a directory have.
+fn size_of(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => size_of(&entry.path()),
+        Ok(found) => found.len(),
+        // A file that is gone has none.
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 /// What stands before the peers' port of each member. Clones are the same gates.
@@ -263,5 +334,42 @@ mod tests {
         servers.empty(other);
         eventually("it serves again", TEST_DEADLINE, || put(&servers, cut));
         servers.compact().unwrap();
+    }
+
+    #[test]
+    fn a_member_whose_disk_is_full_ends_and_the_others_serve_and_it_comes_back_with_all_it_had() {
+        let Some(mut servers) = EtcdServers::start() else { return };
+        let full = servers.leader();
+        let others = [(full + 1) % MEMBERS, (full + 2) % MEMBERS];
+        if let Err(why) = servers.fill_disk(full) {
+            return println!("skipped: {why}");
+        }
+        let older = servers.cluster.directory().join(format!("m{full}"));
+        assert!(!older.exists(), "it could come back without what it acknowledges from now on");
+        let value = "v".repeat(20_000);
+        // Only what etcd said yes to has to be there.
+        let (mut asked, mut acknowledged) = (0, Vec::new());
+        eventually("the member has ended", TEST_DEADLINE, || {
+            for member in others {
+                asked += 1;
+                let key = format!("k{asked}");
+                servers.cluster.ctl_at(member, &["put", &key, &value])?;
+                acknowledged.push(key);
+            }
+            if servers.has_ended_for_want_of_room() { Ok(()) } else { Err("it runs".to_owned()) }
+        });
+        eventually("the others serve", TEST_DEADLINE, || {
+            servers.cluster.ctl_at(others[0], &["put", "last", "v"])
+        });
+        assert_eq!(servers.cluster.ctl_at(others[0], &["alarm", "list"]).unwrap().trim(), "", "no alarm");
+
+        servers.empty_disk();
+        assert!(!servers.has_ended_for_want_of_room());
+        eventually("it serves again", TEST_DEADLINE, || servers.cluster.ctl_at(full, &["get", "last"]));
+        // What it has itself, without asking the others.
+        let own = servers.cluster.ctl_at(full, &["get", "", "--prefix", "--keys-only", "--consistency=s"]);
+        let own = own.unwrap();
+        acknowledged.retain(|key| !own.lines().any(|line| line == key));
+        assert!(acknowledged.is_empty(), "it lacks {acknowledged:?}");
     }
 }

@@ -78,6 +78,13 @@ impl TestStore {
         Some(Self { server: Some(server), ..Self::plain(url) })
     }
 
+    /// The same, with all that the server has below a directory.
+    pub fn postgres_in(directory: &Path) -> Option<Self> {
+        let server = PostgresServer(Server::start_in(directory, "")?, None);
+        let url = server.url();
+        Some(Self { server: Some(server), ..Self::plain(url) })
+    }
+
     /// A private primary and its synchronous standby, whatever the environment says. `None`, with a line that says so, where Postgres is
     /// not installed.
     pub fn postgres_pair() -> Option<Self> {
@@ -189,6 +196,17 @@ impl PostgresServer {
         self.0.stop();
         self.0.replace("data", "saved");
         self.0.resume();
+    }
+
+    /// Starts it again if it has ended by itself, and says whether it had.
+    pub fn revive(&mut self) -> bool {
+        let ended = !self.0.listens();
+        if ended {
+            // What is left of it.
+            self.0.crash();
+            self.0.resume();
+        }
+        ended
     }
 
     /// Starts it again, on the same data.

@@ -29,6 +29,8 @@ pub struct Cluster {
     /// Where others find each member, if not at its own address.
     peers: Vec<String>,
     members: Vec<Option<Child>>,
+    /// Where each member has its data.
+    data: Vec<PathBuf>,
     options: Vec<String>,
     scheme: &'static str,
 }
@@ -54,7 +56,9 @@ impl Cluster {
         let peers = addresses.iter().enumerate().map(|(nth, address)| peer(nth, *address)).collect();
         let options = options.iter().map(ToString::to_string).collect();
         let members = (0..MEMBERS).map(|_| None).collect();
-        let mut cluster = Self { directory, programs, addresses, peers, members, options, scheme: "http" };
+        let data = places(directory.path());
+        let mut cluster =
+            Self { directory, programs, addresses, peers, members, data, options, scheme: "http" };
         cluster.start_all();
         Some(cluster)
     }
@@ -75,7 +79,9 @@ impl Cluster {
             "--client-cert-auth".to_owned(),
         ];
         let members = (0..MEMBERS).map(|_| None).collect();
-        let mut cluster = Self { directory, programs, addresses, peers, members, options, scheme: "https" };
+        let data = places(directory.path());
+        let mut cluster =
+            Self { directory, programs, addresses, peers, members, data, options, scheme: "https" };
         cluster.start_all();
         Some(cluster)
     }
@@ -114,11 +120,7 @@ impl Cluster {
             self.peers.iter().enumerate().map(|(nth, peer)| format!("m{nth}=http://{peer}")).collect();
         let client = format!("{}://{}:{CLIENT_PORT}", self.scheme, self.addresses[member]);
         let own = format!("http://{}:{PEER_PORT}", self.addresses[member]);
-        let log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.directory.path().join(format!("m{member}.log")))
-            .unwrap();
+        let log = std::fs::File::options().create(true).append(true).open(self.log_file(member)).unwrap();
         let child = Command::new("sh")
             .args(["-c", SCRIPT])
             .arg(&self.programs.server)
@@ -235,8 +237,27 @@ impl Cluster {
     }
 
     /// The data of a member.
-    pub fn data(&self, member: usize) -> PathBuf {
-        self.directory.path().join(format!("m{member}"))
+    pub fn data(&self, member: usize) -> &Path {
+        &self.data[member]
+    }
+
+    /// Moves the data of a member, which must not run, to a directory that is empty or not there. What was in the old one is gone, so
+    /// that no member can come back on it without what it has acknowledged since.
+    pub fn move_data(&mut self, member: usize, to: &Path) {
+        assert!(!self.runs(member), "m{member} runs");
+        let from = std::mem::replace(&mut self.data[member], to.to_owned());
+        let copied = Command::new("cp").arg("-aT").arg(&from).arg(to).output().unwrap();
+        assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+        std::fs::remove_dir_all(&from).unwrap();
+    }
+
+    /// What a member has logged.
+    pub fn log(&self, member: usize) -> String {
+        std::fs::read_to_string(self.log_file(member)).unwrap_or_default()
+    }
+
+    fn log_file(&self, member: usize) -> PathBuf {
+        self.directory.path().join(format!("m{member}.log"))
     }
 }
 
@@ -247,6 +268,11 @@ impl Drop for Cluster {
             let _ = child.wait();
         }
     }
+}
+
+/// Where members have their data at first.
+fn places(directory: &Path) -> Vec<PathBuf> {
+    (0..MEMBERS).map(|member| directory.join(format!("m{member}"))).collect()
 }
 
 /// An address of loopback at which nobody listens. Ports of outgoing connections are not in its way: they are of 127.0.0.1.

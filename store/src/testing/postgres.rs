@@ -44,11 +44,16 @@ impl Server {
 
     /// The same, with these lines in its configuration from the beginning.
     pub fn start_with(settings: &str) -> Option<Self> {
+        Self::start_in(&std::env::temp_dir(), settings)
+    }
+
+    /// The same, with all that it has in a directory below this one.
+    pub fn start_in(parent: &Path, settings: &str) -> Option<Self> {
         let Some(programs) = programs() else {
             println!("skipped: no initdb and postgres in /usr/lib/postgresql/*/bin or PATH");
             return None;
         };
-        let mut server = Self::in_a_place_of_its_own(programs);
+        let mut server = Self::in_a_place_of_its_own(programs, parent);
         let template = server.template();
         if !server.data().exists() {
             server.copy(&template.to_string_lossy(), "data");
@@ -81,8 +86,8 @@ impl Server {
     }
 
     /// No server yet.
-    fn in_a_place_of_its_own(programs: PathBuf) -> Self {
-        let directory = tempfile::Builder::new().prefix("callsign-pg-").tempdir().unwrap();
+    fn in_a_place_of_its_own(programs: PathBuf, parent: &Path) -> Self {
+        let directory = tempfile::Builder::new().prefix("callsign-pg-").tempdir_in(parent).unwrap();
         let user = rustix::process::geteuid().is_root().then(unprivileged);
         if let Some(User { uid, gid }) = user {
             chown(directory.path(), Some(uid), Some(gid)).unwrap();
@@ -94,7 +99,7 @@ impl Server {
     #[allow(dead_code)] // tests of whole clusters do
     #[must_use]
     pub fn standby(&self) -> Self {
-        let mut standby = Self::in_a_place_of_its_own(self.programs.clone());
+        let mut standby = Self::in_a_place_of_its_own(self.programs.clone(), &std::env::temp_dir());
         let copied = standby
             .command(&standby.programs.join("pg_basebackup"))
             .args(["--username=postgres", "--write-recovery-conf", "--wal-method=stream"])
@@ -130,6 +135,11 @@ impl Server {
     pub fn take_over_from(&self, other: &Self) {
         std::fs::remove_file(other.socket()).unwrap();
         std::os::unix::fs::symlink(self.socket(), other.socket()).unwrap();
+    }
+
+    /// Whether somebody listens. One that has ended by itself does not.
+    pub fn listens(&self) -> bool {
+        std::os::unix::net::UnixStream::connect(self.socket()).is_ok()
     }
 
     /// Starts it again on the same data.

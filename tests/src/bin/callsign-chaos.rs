@@ -58,8 +58,8 @@ struct Run {
     #[arg(long, default_value_t = 10.0, value_parser = positive)]
     lease: f64,
     /// Only these kinds of faults: kill, restart, pause, freeze, cut-way, cut, isolate, split, slow, lossy, break, store-cut,
-    /// store-mute, store-stop, clock; over etcd also etcd-kill, etcd-stop, etcd-cut, etcd-quorum, etcd-compact, etcd-full; over
-    /// postgres-ha also pg-kill, pg-cut, pg-twice.
+    /// store-mute, store-stop, clock; over etcd also etcd-kill, etcd-stop, etcd-cut, etcd-quorum, etcd-compact, etcd-full,
+    /// etcd-disk; over postgres-ha also pg-kill, pg-cut, pg-twice.
     #[arg(long, value_delimiter = ',', value_parser = kind)]
     only: Vec<Kind>,
     /// A network namespace for each node, and real packets lost, in place of proxies on loopback. Needs root and iproute2. Links

@@ -62,7 +62,7 @@ mod tests {
 
     fn fault(kind: Kind, from: u64, to: u64) -> Fault {
         let (node, how) = ("a".to_owned(), String::new());
-        Fault { kind, node, how, from: seconds(from), to: seconds(to) }
+        Fault { kind, node, how, from: seconds(from), to: seconds(to), lacks: None }
     }
 
     #[test]

@@ -60,7 +60,8 @@ kinds! {
     EtcdCut "etcd-cut" "one member of etcd cut off from the other two",
     EtcdQuorum "etcd-quorum" "two members of etcd killed: no majority",
     EtcdCompact "etcd-compact" "etcd compacted and defragmented, again and again",
-    EtcdFull "etcd-full" "one member of etcd without space: all refuse writes",
+    EtcdFull "etcd-full" "one member of etcd beyond its quota: all refuse writes",
+    EtcdDisk "etcd-disk" "the disk of one member of etcd full: it ends by itself",
     PgKill "pg-kill" "SIGKILL for Postgres's primary, its standby promoted",
     PgCut "pg-cut" "Postgres's primary stopped, or cut off from the nodes or from its standby, which is promoted",
     PgTwice "pg-twice" "Postgres's primary back beside the standby that was promoted in its place",
@@ -97,6 +98,11 @@ trait Nemesis {
     /// Called now and then while it lasts.
     fn go_on(&self, _world: &mut World, _aim: &Aim) {}
 
+    /// Asked when it is time to undo it: else why it has not come to what it is there for.
+    fn came(&self, _world: &mut World, _aim: &Aim) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Undoes it.
     fn end(&self, world: &mut World, aim: &Aim);
 }
@@ -129,6 +135,7 @@ impl Kind {
             Self::EtcdQuorum => &etcd::Quorum,
             Self::EtcdCompact => &etcd::Compact,
             Self::EtcdFull => &etcd::Full,
+            Self::EtcdDisk => &etcd::Disk,
             Self::PgKill => &pair::Kill,
             Self::PgCut => &pair::CutOff,
             Self::PgTwice => &pair::Twice,
@@ -155,6 +162,7 @@ impl Kind {
                 | Self::EtcdQuorum
                 | Self::EtcdCompact
                 | Self::EtcdFull
+                | Self::EtcdDisk
         ) || self.fails_over()
     }
 
@@ -196,6 +204,11 @@ impl Kind {
     /// Goes on with it.
     pub fn go_on(self, world: &mut World, aim: &Aim) {
         self.nemesis().go_on(world, aim);
+    }
+
+    /// Else why it has not come to what it is there for.
+    pub fn came(self, world: &mut World, aim: &Aim) -> Result<(), String> {
+        self.nemesis().came(world, aim)
     }
 
     /// Undoes it.

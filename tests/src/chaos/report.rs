@@ -108,6 +108,7 @@ pub(super) fn make(
     let moves = held.is_some() && options.kinds.iter().any(|kind| kind.ends_the_process());
     let told = if shows_all(options.time) { &mut breaches } else { &mut not_done };
     told.extend(never_exercised(&verdict.checked, moves));
+    not_done.extend(lacking(done));
     if has_room_for_all(options.time) {
         breaches.extend(never_done(kinds, done));
         if failovers.took.is_empty() && kinds.iter().any(|kind| kind.fails_over()) {
@@ -197,9 +198,23 @@ fn has_room_for_all(time: Duration) -> bool {
     time >= Duration::from_secs(600)
 }
 
+/// The kinds of which no fault came to what it is there for.
 fn never_done(kinds: &[Kind], done: &[Fault]) -> impl Iterator<Item = String> {
-    let missing = |kind: &&Kind| !done.iter().any(|fault| fault.kind == **kind);
-    kinds.iter().filter(missing).map(|kind| format!("never exercised: the fault {}", kind.name()))
+    kinds.iter().filter_map(|kind| {
+        let mut came = done.iter().filter(|fault| fault.kind == *kind).peekable();
+        let why = match came.peek() {
+            None => String::new(),
+            Some(first) => format!(": {}", first.lacks.as_ref()?),
+        };
+        let is_missing = came.all(|fault| fault.lacks.is_some());
+        is_missing.then(|| format!("never exercised: the fault {}{why}", kind.name()))
+    })
+}
+
+/// What faults lacked, each in a line.
+fn lacking(done: &[Fault]) -> impl Iterator<Item = String> {
+    done.iter()
+        .filter_map(|fault| Some(format!("{} came to nothing: {}", fault.kind.name(), fault.lacks.as_ref()?)))
 }
 
 fn never_exercised(checked: &BTreeMap<&'static str, u64>, moves: bool) -> impl Iterator<Item = String> {
@@ -284,9 +299,32 @@ mod tests {
     #[test]
     fn a_run_of_ten_minutes_fails_for_a_kind_of_fault_that_never_came() {
         assert!(has_room_for_all(Duration::from_secs(600)) && !has_room_for_all(Duration::from_secs(599)));
-        let came = Fault { kind: Kind::EtcdFull, node: "a".to_owned(), how: String::new(), from: 0, to: 0 };
-        let missing: Vec<_> = never_done(&[Kind::Kill, Kind::EtcdFull], &[came]).collect();
+        let missing: Vec<_> =
+            never_done(&[Kind::Kill, Kind::EtcdFull], &[fault(Kind::EtcdFull, None)]).collect();
         assert_eq!(missing, ["never exercised: the fault kill"]);
+    }
+
+    fn fault(kind: Kind, lacks: Option<&str>) -> Fault {
+        let (node, how, lacks) = ("a".to_owned(), String::new(), lacks.map(str::to_owned));
+        Fault { kind, node, how, from: 0, to: 0, lacks }
+    }
+
+    #[test]
+    fn a_fault_that_came_to_nothing_exercised_nothing_and_the_report_says_so() {
+        let kinds = [Kind::EtcdCompact, Kind::EtcdFull];
+        let compacted = fault(Kind::EtcdCompact, None);
+        let not_all = fault(Kind::EtcdCompact, Some("not all"));
+        let not_raised = fault(Kind::EtcdFull, Some("no alarm"));
+        let done = [not_all.clone(), compacted, not_raised.clone()];
+        let missing = |done: &[Fault]| never_done(&kinds, done).collect::<Vec<_>>();
+        let full = "never exercised: the fault etcd-full: no alarm";
+        assert_eq!(missing(&done), [full]);
+        assert_eq!(
+            missing(&[not_all, not_raised]),
+            ["never exercised: the fault etcd-compact: not all", full]
+        );
+        let lines: Vec<_> = lacking(&done).collect();
+        assert_eq!(lines, ["etcd-compact came to nothing: not all", "etcd-full came to nothing: no alarm"]);
     }
 
     #[test]

@@ -244,6 +244,7 @@ mod tests {
             how: "for <b>\"3\"</b> & 4".to_owned(),
             from: from * S,
             to: to * S,
+            lacks: None,
         };
         let faults = [
             fault(Kind::Kill, "a", 130, 131),

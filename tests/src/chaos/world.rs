@@ -74,6 +74,15 @@ struct Process {
     log: PathBuf,
 }
 
+/// What is being done to servers of etcd.
+#[derive(Debug)]
+pub struct Struck {
+    /// To which member.
+    pub member: Option<usize>,
+    /// Else why it has not come to what it is there for.
+    pub came: Result<(), String>,
+}
+
 /// How nodes are started.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -123,8 +132,9 @@ pub struct World {
     holders: Option<Holders>,
     store_links: Option<StoreLinks>,
     lock: Option<WriteLock>,
-    /// The member of etcd to which something is done.
-    struck: Option<usize>,
+    struck: Struck,
+    /// What an old primary of Postgres had when it came back as a second one.
+    old_rows: Option<String>,
     sink: Sink,
     view: StoreView,
     place: TestStore,
@@ -154,7 +164,8 @@ impl World {
             processes: BTreeMap::new(),
             store_links: StoreLinks::can_cut(&place.url).then(StoreLinks::default),
             lock: None,
-            struck: None,
+            struck: Struck { member: None, came: Ok(()) },
+            old_rows: None,
             sink: Sink::start(directory)?,
             view: StoreView::open(&place),
             place,
@@ -478,8 +489,8 @@ impl World {
         self.place.has_etcd()
     }
 
-    /// Does something to them; the other is whom it is done to.
-    pub fn with_etcd(&mut self, act: impl FnOnce(&mut EtcdServers, &mut Option<usize>)) {
+    /// Does something to them; the other is what is noted of it.
+    pub fn with_etcd(&mut self, act: impl FnOnce(&mut EtcdServers, &mut Struck)) {
         if let Some(etcd) = self.place.etcd_servers() {
             act(etcd, &mut self.struck);
         }

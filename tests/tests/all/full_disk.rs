@@ -1,60 +1,24 @@
 //! A store on a file system without room: nobody spins or fills the log, and all resumes by itself.
 
-use std::{
-    fs::File,
-    io::Write,
-    path::{Path, PathBuf},
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use callsign_tests::{NodeProcess, StartOptions, TEST_DEADLINE, TestStore, eventually};
+use callsign_tests::{NodeProcess, SmallDisk, StartOptions, TEST_DEADLINE, TestStore, eventually};
 use serde_json::json;
 
 const LEASE: Duration = Duration::from_secs(3);
 /// What a node may log until then. A node that logs every failed commit has thousands of lines.
 const LINES: usize = 150;
 
-/// A file system of its own, in memory; gone with this.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// `None`, and a line that says why, where it cannot be mounted.
-    fn mount() -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        let done = mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(directory.path()).output();
-        let why = match done {
-            Ok(done) if done.status.success() => return Some(Self(directory)),
-            Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
-            Err(error) => error.to_string(),
-        };
-        println!("skipped: no tmpfs can be mounted: {why}");
-        None
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Writes until there is no room.
-    fn fill(&self) -> PathBuf {
-        let path = self.path().join("filler");
-        let mut filler = File::create(&path).unwrap();
-        while filler.write_all(&[0; 4096]).is_ok() {}
-        path
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.path()).status(); // it is gone with the machine at the latest
-    }
-}
+/// What the disk of a file has room for, and that of a server.
+const ROOM: u64 = 4 << 20;
+const ROOM_OF_A_SERVER: u64 = 128 << 20;
 
 #[test]
 fn a_full_file_system_makes_nobody_spin_and_all_resumes_when_there_is_room() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let disk = match SmallDisk::mount(ROOM) {
+        Ok(disk) => disk,
+        Err(why) => return println!("skipped: {why}"),
+    };
     let (place, logs) = (TestStore::file(disk.path()), tempfile::tempdir().unwrap());
     let mut nodes = ["a", "b"].map(|name| {
         NodeProcess::start(name, &place.url, &StartOptions::lease(LEASE), logs.path(), 0)
@@ -94,4 +58,50 @@ fn a_full_file_system_makes_nobody_spin_and_all_resumes_when_there_is_room() {
         eventually("a registration afterwards", TEST_DEADLINE, || node.client.register(&name).result());
         assert!(node.is_running());
     }
+}
+
+/// The server may end by itself, when it cannot write its log. Then somebody has to start it when there is room.
+#[test]
+fn a_postgres_without_room_promises_nothing_and_all_resumes_when_there_is_room() {
+    let disk = match SmallDisk::mount(ROOM_OF_A_SERVER) {
+        Ok(disk) => disk,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let Some(mut place) = TestStore::postgres_in(disk.path()) else { return };
+    let logs = tempfile::tempdir().unwrap();
+    let mut nodes = ["a", "b"].map(|name| {
+        NodeProcess::start(name, &place.url, &StartOptions::lease(LEASE), logs.path(), 0)
+            .unwrap_or_else(|stopped| panic!("{name} did not start: {}", stopped.log))
+    });
+    let held = nodes[0].client.register("before").ok();
+
+    let filler = disk.fill();
+    let mut granted = 0;
+    // What the server has already taken of the disk may do for some commits.
+    eventually("a commit is refused", TEST_DEADLINE, || {
+        let name = format!("during-{granted}");
+        let asked = nodes[1].client.post("/register", &json!({"name": name, "wait_ms": 500}));
+        granted += 1;
+        match asked.code() {
+            "unknown" | "store_unavailable" | "lapsed" => Ok(()),
+            code => Err(code.to_owned()),
+        }
+    });
+    for node in &nodes {
+        eventually("the end of trust", TEST_DEADLINE, || match node.client.whereis("before").code() {
+            "lapsed" => Ok(()),
+            code => Err(code.to_owned()),
+        });
+    }
+
+    std::fs::remove_file(filler).unwrap();
+    let had_ended = place.server().unwrap().revive();
+    println!("{granted} registrations until one was refused; the server had ended by itself: {had_ended}");
+    for node in &mut nodes {
+        let name = format!("after-{}", node.life.node);
+        eventually("a registration afterwards", TEST_DEADLINE, || node.client.register(&name).result());
+        assert!(node.is_running());
+    }
+    let found = nodes[1].client.whereis_consistent("before").ok();
+    assert_eq!(found["token"], held["token"], "what was acknowledged before is kept");
 }

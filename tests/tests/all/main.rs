@@ -34,6 +34,7 @@ mod page;
 mod postgres;
 mod published;
 mod run;
+mod scripts;
 mod services;
 mod soak;
 mod strangers;

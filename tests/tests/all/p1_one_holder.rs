@@ -92,6 +92,9 @@ fn a_follower_stopped_for_longer_than_its_lease_holds_nothing_when_it_goes_on() 
 #[test]
 fn sessions_that_lapse_because_nobody_can_write_grant_nothing_twice() {
     let cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c"]);
+    if !cluster.store.can_lock() {
+        return println!("skipped: nothing locks this store for writing");
+    }
     let (load, _sampler) = cluster.load();
     cluster.wait_for_registrations(30);
     let locked = cluster.store.try_lock();

@@ -8,6 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use callsign_store::OpenError;
 use callsign_tests::{TEST_DEADLINE, callsign, eventually, signal};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -225,6 +226,28 @@ fn manifests_of_kubernetes_fit_each_other_and_the_command() {
     }
     assert_eq!(budget["spec"]["maxUnavailable"], 1);
 
+    // The store is in the secret that the head of the file makes, and so is the token.
+    let head = fs::read_to_string(deploy("kubernetes.yaml")).unwrap();
+    let made = head.lines().find_map(|line| line.strip_prefix("#   kubectl create secret generic ")).unwrap();
+    let (secret, literals) = made.split_once(' ').unwrap();
+    let environment = container["env"].as_array().unwrap();
+    let store = environment.iter().find(|variable| variable["name"] == "CALLSIGN_STORE").unwrap();
+    assert_eq!(store["valueFrom"]["secretKeyRef"], serde_json::json!({"name": secret, "key": "store"}));
+    let volumes = pod["volumes"].as_array().unwrap();
+    let of_secrets = volumes.iter().find(|volume| volume["name"] == "secrets").unwrap();
+    assert_eq!(of_secrets["secret"]["secretName"], secret);
+    assert_eq!(of_secrets["secret"]["items"][0]["key"], "token");
+    for literal in ["--from-literal=store=postgres://", "--from-literal=token="] {
+        assert!(literals.contains(literal), "{literals}");
+    }
+    // The other store that the file names is one that the command knows.
+    let etcd = head.lines().find_map(|line| line.split_once("--from-literal=store=etcd://")).unwrap().1;
+    let etcd = format!("etcd://{}", etcd.split_whitespace().next().unwrap());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let opened = runtime.block_on(async { callsign_store::open(&etcd).map(drop) });
+    // There is no such host.
+    assert!(matches!(opened, Err(OpenError::Unreachable { .. })), "{etcd}: {opened:?}");
+
     // Probes are asked where the node answers, and no probe restarts a node that has lost its store.
     for (probe, path) in [("readinessProbe", "/ready"), ("livenessProbe", "/live")] {
         let asked = &container[probe]["httpGet"];
@@ -286,8 +309,19 @@ fn the_container_is_built_by_steps_that_work_without_one() {
     let toolchain = fs::read_to_string(deploy("../../Cargo.toml")).unwrap();
     let version = toolchain.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap();
     assert!(steps[0].contains(&format!("rust:{}-", version.trim_matches('"'))), "{}", steps[0]);
-    // `.ci/run` runs this very line, and looks at what comes of it.
-    assert!(steps.contains(&"RUN cargo build --locked --release --bin callsign"));
+    // `.ci/run` runs what stands behind each `RUN`, and looks at what comes of it.
+    let runs: Vec<_> = steps.iter().filter_map(|step| step.strip_prefix("RUN ")).collect();
+    assert_eq!(runs, ["cargo build --locked --release --bin callsign"]);
+    let ci = |file: &str| fs::read_to_string(deploy("../../.ci").join(file)).unwrap();
+    assert!(ci("run").contains("step \"build of the command, as in the image\" image_steps\n"));
+    assert!(ci("steps").contains("sed -n 's/^RUN //p' docs/deploy/Containerfile"));
+    // What `COPY . .` copies is neither what was built here nor the history.
+    assert!(steps.contains(&"COPY . ."));
+    let ignored = fs::read_to_string(deploy("../../.dockerignore")).unwrap();
+    let ignored: Vec<_> = ignored.lines().filter(|line| !line.starts_with('#')).collect();
+    for path in [".git", "**/target"] {
+        assert!(ignored.contains(&path), "{path} is copied into the image");
+    }
     let copied = steps.iter().find_map(|step| step.strip_prefix("COPY --from=build /callsign/")).unwrap();
     assert_eq!(copied, "target/release/callsign /usr/local/bin/callsign");
 }

@@ -35,6 +35,11 @@ impl Pair {
         1 - self.primary
     }
 
+    /// The server that is not the primary, for what is asked of it meanwhile.
+    pub fn old(&self) -> &Server {
+        &self.servers[self.other()]
+    }
+
     /// One of them.
     pub fn server(&mut self, nth: usize) -> &mut Server {
         &mut self.servers[nth]
@@ -67,6 +72,24 @@ impl Pair {
         server.ask("SELECT pg_promote(false)");
         until("it is not promoted", || server.ask("SELECT pg_is_in_recovery()") == "f");
         self.primary = standby;
+    }
+
+    /// What has been committed to the old primary and waits for no standby, as text that differs after each commit of a store.
+    pub fn old_rows(&self) -> String {
+        self.old().ask(
+            "SELECT s.version, s.nonce, count(k.*), sum(k.version)
+            FROM callsign.store s, callsign.kv k GROUP BY s.version, s.nonce",
+        )
+    }
+
+    /// From now on the old primary answers commits without a standby, also those that wait.
+    pub fn old_waits_for_nobody(&self) {
+        let old = self.old();
+        old.ask("ALTER SYSTEM SET synchronous_standby_names = ''");
+        old.ask("SELECT pg_reload_conf()");
+        let nobody_waits = "SELECT current_setting('synchronous_standby_names') = '' AND count(*) = 0
+            FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        until("commits wait for a standby", || old.ask(nobody_waits) == "t");
     }
 
     /// Kills both at once.

@@ -90,11 +90,15 @@ impl Nemesis for Twice {
 
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
         let said = Kill.begin(world, aim);
-        world.with_pair(|pair, _| pair.server(pair.other()).resume());
-        format!("{said}, and the old one is back as a second primary")
+        // Every second time it answers commits by itself: then its timeline alone keeps nodes away.
+        let alone = aim.draw.is_multiple_of(2);
+        world.bring_back(alone);
+        let waits = if alone { "nobody" } else { "a standby" };
+        format!("{said}, and the old one is back as a second primary, which waits for {waits}")
     }
 
     fn end(&self, world: &mut World, _: &Aim) {
+        world.judge_old_primary();
         follow(world);
     }
 }
