@@ -321,7 +321,7 @@ fn of_the_registry() -> Golden {
         golden.sample(format!("log/{name}"), batch(vec![op]), |batch| batch.encode().to_vec(), read);
     }
     for (what, name, means) in memberships() {
-        let read = |bytes: &[u8]| {
+        let read = move |bytes: &[u8]| {
             let name = str::from_utf8(bytes).map_err(|error| error.to_string())?;
             if Membership::of(name) == Some(means) { Ok(Name::from(name)) } else { Err(format!("{name:?}")) }
         };
