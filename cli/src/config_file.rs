@@ -32,7 +32,10 @@ pub(crate) fn applied(command: Command, arguments: &[OsString]) -> Result<Comman
 
 fn read(path: &Path) -> Result<Table, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"))?;
-    text.parse().map_err(|error: toml::de::Error| format!("it is no TOML: {}", error.message()))
+    text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        format!("it is no TOML: line {line}: {}", error.message())
+    })
 }
 
 fn with_options(mut command: Command, table: &Table) -> Result<Command, String> {
@@ -196,8 +199,9 @@ mod tests {
             missing.starts_with(&format!("--config {}: it cannot be read: ", path.display())),
             "{missing}"
         );
-        std::fs::write(&path, "x =").unwrap();
-        assert!(applied().unwrap_err().to_string().contains("it is no TOML: "));
+        std::fs::write(&path, "lease = '7s'\nstore =\n").unwrap();
+        let wrong = applied().unwrap_err().to_string();
+        assert!(wrong.contains("it is no TOML: line 2: "), "{wrong}");
         std::fs::write(&path, FILE).unwrap();
         let matches = applied().unwrap().try_get_matches_from(&words).unwrap();
         assert_eq!(matches.subcommand().unwrap().1.get_one::<String>("name").unwrap(), "a");

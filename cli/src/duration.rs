@@ -1,19 +1,14 @@
-//! Durations on the command line: `10s`, `250ms`, `2m`.
+//! Durations on the command line: `10s`, `250ms`, `2m`, `1m 30s`.
 
 use std::time::Duration;
 
-/// Reads a whole number with a unit: `ms`, `s` or `m`.
+/// Reads whole numbers with units, as the crate `humantime` does. What comes of it is a whole number of milliseconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let scale = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        _ => return Err("a duration is a whole number with a unit: 250ms, 10s, 2m".into()),
-    };
-    let number: u64 = number.parse().map_err(|_| "a duration begins with a whole number".to_owned())?;
-    number.checked_mul(scale).map(Duration::from_millis).ok_or_else(|| "that is too long".into())
+    let read = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; a duration is a whole number with a unit: 250ms, 10s, 2m"))?;
+    let whole = u64::try_from(read.as_millis()).map(Duration::from_millis);
+    let whole = whole.map_err(|_| "that is too long".to_owned())?;
+    if whole == read { Ok(whole) } else { Err("nothing shorter than a millisecond counts".to_owned()) }
 }
 
 #[cfg(test)]
@@ -21,12 +16,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_a_number_and_a_unit() {
+    fn durations_have_numbers_and_units() {
         assert_eq!(parse("10s"), Ok(Duration::from_secs(10)));
         assert_eq!(parse("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "10", "s", "-1s", "1.5s", "10h", "99999999999999999999s", "18446744073709551615m"] {
+        assert_eq!(parse("1m 30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse("10h"), Ok(Duration::from_secs(36_000)));
+        for wrong in [
+            "",
+            "10",
+            "s",
+            "-1s",
+            "10 parsecs",
+            "1us",
+            "1s1ns",
+            "18446744073709551615s",
+            "99999999999999999999s",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+        let error = parse("soon").unwrap_err();
+        assert!(error.ends_with("a duration is a whole number with a unit: 250ms, 10s, 2m"), "{error}");
     }
 }

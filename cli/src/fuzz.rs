@@ -45,7 +45,7 @@ pub fn text(bytes: &[u8]) {
 }
 
 /// The paths of the endpoint, and how each is asked for.
-const ROUTES: [(&str, &str); 29] = [
+const ROUTES: [(&str, &str); 30] = [
     ("POST", "/register"),
     ("POST", "/register-many"),
     ("POST", "/unregister"),
@@ -75,6 +75,7 @@ const ROUTES: [(&str, &str); 29] = [
     ("GET", "/groups"),
     ("GET", "/singletons"),
     ("GET", "/live"),
+    ("POST", "/transfer"),
 ];
 
 /// The token of the endpoint here, if it has one.
@@ -247,6 +248,8 @@ mod tests {
             (13, "registry=default", ""),
             (14, "wait_ms=1", ""),
             (16, "", ""),
+            (21, "", r#"{"name":"a","meta":{"zone":"eu"},"expected":1}"#),
+            (29, "", r#"{"name":"a","to":"b","wait_ms":9}"#),
             (23, "after=1", ""),
             (24, "", ""),
             (25, "name=a", ""),

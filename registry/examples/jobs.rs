@@ -1,7 +1,6 @@
 //! Jobs that run on one of three nodes each, and move with their count when their node drains. A page says how far they are.
 //!
-//! `cargo run --example jobs` runs three nodes in one process; in an application each is a process of its own, with the same store. It
-//! ends by itself.
+//! `cargo run --example jobs` runs three nodes in one process, and ends by itself. In an application each is a process of its own.
 
 #![allow(clippy::disallowed_methods)] // it waits by the clock
 
@@ -153,9 +152,7 @@ async fn until(node: &Registry, is_so: impl Fn(&Entry) -> bool) -> Result<(), Bo
             WatchEvent::Change(change) => (change.name.clone(), change.now.clone().ok_or("a job is free")?),
             _ => continue,
         };
-        if is_so(&entry) {
-            met.insert(name);
-        }
+        met.extend(is_so(&entry).then_some(name));
     }
     Ok(())
 }

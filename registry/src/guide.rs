@@ -11,6 +11,11 @@ mod axum {}
 #[cfg(feature = "election")]
 #[doc = include_str!("../../docs/elections.md")]
 mod elections {}
+#[doc = include_str!("../../docs/example-chat.md")]
+mod example_chat {}
+#[cfg(feature = "admin")]
+#[doc = include_str!("../../docs/example-jobs.md")]
+mod example_jobs {}
 #[doc = include_str!("../../docs/getting-started.md")]
 mod getting_started {}
 #[doc = include_str!("../../docs/groups.md")]

@@ -126,9 +126,12 @@ pub(crate) struct CallArgs {
 /// Arguments of `callsign ls`.
 #[derive(clap::Args)]
 pub(crate) struct LsArgs {
-    /// What the names begin with.
-    #[arg(default_value = "")]
-    prefix: String,
+    /// What the names begin with: the same as --prefix, and never beside it.
+    #[arg(value_name = "PREFIX", conflicts_with = "prefix")]
+    beginning: Option<String>,
+    /// Only names that begin so.
+    #[arg(long)]
+    prefix: Option<String>,
     /// Only names whose actors run on this node.
     #[arg(long, value_name = "NODE")]
     held_on: Option<String>,
@@ -143,6 +146,13 @@ pub(crate) struct LsArgs {
     limit: Option<usize>,
     #[command(flatten)]
     to: Args,
+}
+
+impl LsArgs {
+    /// What the names begin with. A file of options may have one prefix while another is typed: what is typed counts.
+    fn begin(&self) -> &str {
+        self.beginning.as_deref().or(self.prefix.as_deref()).unwrap_or_default()
+    }
 }
 
 /// Arguments of `callsign configure`. What is not given stays as it is.
@@ -290,7 +300,7 @@ pub(crate) fn call(args: &CallArgs) -> ExitCode {
 pub(crate) fn ls(args: &LsArgs) -> ExitCode {
     let pairs: Vec<_> = args.meta.iter().map(|(field, value)| format!("{field}={value}")).collect();
     let pairs = pairs.join(",");
-    let mut query = vec![("prefix", args.prefix.as_str())];
+    let mut query = vec![("prefix", args.begin())];
     query.extend(args.held_on.as_deref().map(|node| ("node", node)));
     query.extend(Some(&*pairs).filter(|pairs| !pairs.is_empty()).map(|pairs| ("meta", pairs)));
     query.extend(args.after.as_deref().map(|after| ("after", after)));
@@ -498,7 +508,28 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args as _, FromArgMatches as _, error::ErrorKind};
+
     use super::*;
+
+    #[test]
+    fn the_prefix_of_names_to_list_is_typed_in_one_of_two_ways() {
+        let begin = |of_file: Option<&'static str>, words: &[&'static str]| {
+            let mut command = LsArgs::augment_args(clap::Command::new("ls"));
+            if let Some(prefix) = of_file {
+                command = command.mut_arg("prefix", |argument| argument.default_value(prefix));
+            }
+            let matches = command.try_get_matches_from([&["ls"], words].concat())?;
+            Ok::<_, clap::Error>(LsArgs::from_arg_matches(&matches)?.begin().to_owned())
+        };
+        assert_eq!(begin(None, &[]).unwrap(), "");
+        assert_eq!(begin(None, &["shop/"]).unwrap(), "shop/");
+        assert_eq!(begin(None, &["--prefix", "shop/"]).unwrap(), "shop/");
+        let both = begin(None, &["shop/", "--prefix", "shop/"]).unwrap_err();
+        assert_eq!(both.kind(), ErrorKind::ArgumentConflict);
+        assert_eq!(begin(Some("of-file/"), &[]).unwrap(), "of-file/");
+        assert_eq!(begin(Some("of-file/"), &["shop/"]).unwrap(), "shop/");
+    }
 
     #[test]
     fn a_drain_says_how_many_names_moved_and_what_becomes_of_the_others() {

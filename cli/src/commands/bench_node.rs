@@ -151,6 +151,10 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
             report(measured.await??)
         }
         Order::Watch { readers } => report(watches::watch(node, readers)?),
+        Order::Unwatch => {
+            watches::unwatch(node).await;
+            report(())
+        }
         Order::Watched { changes } => report(watches::watched(node, changes).await?),
         Order::Note { prefix } => report(watches::note(node, &prefix)?),
         Order::Noted { count } => report(watches::noted(node, count).await?),

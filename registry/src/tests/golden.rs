@@ -11,6 +11,7 @@ use callsign_transport::Kind;
 use crate::{
     core::{
         entry::Entry,
+        group::{GroupId, Membership},
         log::{Batch, CorruptBatch, Op},
         message::{BadMessage, Chunk, ChunkHeld, ChunkRow, Message, Request, Verdict, Wish},
         meta::Meta,
@@ -37,12 +38,22 @@ fn meta() -> Meta {
     Meta::new(&BTreeMap::from([("zone", "eu")])).unwrap()
 }
 
+/// Names that nobody registers: those of a member of a group, and of a place in a semaphore of 4.
+fn memberships() -> [(&'static str, Name, Membership<'static>); 2] {
+    let of = |group: &GroupId| group.member(&session(), 40);
+    [
+        ("member", of(&GroupId::group("room/7")), Membership { group: "\0groom/7", limit: None }),
+        ("place", of(&GroupId::semaphore("gpu", 4)), Membership { group: "\0sgpu", limit: Some(4) }),
+    ]
+}
+
 fn register(name: Name, request: RequestNumber, meta: Option<Meta>) -> Op {
     Op::Register { name, session: 0, request, actor: Some(40), kind: KIND, meta }
 }
 
 fn ops() -> Vec<(&'static str, Op)> {
     let (name, request): (Name, _) = ("pricing".into(), RequestNumber(300));
+    let [member, place] = memberships().map(|(_, name, _)| name);
     let bind = |name, meta| Op::Bind { name, position: Position(69_998), request, actor: 40, meta };
     let unregister = |why| Op::Unregister { name: name.clone(), position: Position(69_999), why };
     vec![
@@ -76,6 +87,8 @@ fn ops() -> Vec<(&'static str, Op)> {
         ("HostGone", Op::HostGone { session: 0 }),
         ("Open", Op::Open),
         ("Reset", Op::Reset),
+        ("Register/member", register(member, request, None)),
+        ("Register/place", register(place, request, None)),
     ]
 }
 
@@ -99,12 +112,21 @@ const TRACED: [Traced<'static>; 2] = {
     ]
 };
 
+/// Messages of which there are lines with traces.
+const IN_TRACES: [&str; 2] = ["Requests/Register", "Take/Ask"];
+
 fn messages() -> Vec<(&'static str, Message)> {
     let (epoch, position, session) = (EPOCH, POSITION, session());
     let request = |wish| Request { number: RequestNumber(300), name: "pricing".into(), wish };
     let requests = |wish| {
         let (session, requests) = (session.clone(), vec![request(wish)]);
         Message::Requests { epoch, session, acknowledged: RequestNumber(299), requests }
+    };
+    let [member, place] = memberships().map(|(_, name, _)| name);
+    let joins = |name| {
+        let wish = Wish::Register { actor: Some(40), kind: KIND, meta: None };
+        let requests = vec![Request { number: RequestNumber(300), name, wish }];
+        Message::Requests { epoch, session: session.clone(), acknowledged: RequestNumber(299), requests }
     };
     let verdict = |verdict| {
         let verdicts = vec![(RequestNumber(300), verdict)];
@@ -258,6 +280,21 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("Take/Declined/draining", declined(Decline::Draining)),
         ("Take/Declined/not-ready", declined(Decline::NotReady)),
         ("Take/Declined/failed", declined(Decline::Failed { reason: "no room".into() })),
+        ("Requests/Register/member", joins(member.clone())),
+        ("Requests/Register/place", joins(place.clone())),
+        (
+            "SnapshotChunk/members",
+            Message::SnapshotChunk {
+                id: 3,
+                index: 1,
+                chunk: Chunk {
+                    sessions: vec![session.clone()],
+                    gone: Vec::new(),
+                    rows: [member, place].map(|name| ChunkRow { name, row: Some(held(None, None)) }).to_vec(),
+                },
+                end: None,
+            },
+        ),
         ("RunHandoff", Message::RunHandoff { epoch }),
         ("HandoffDone", Message::HandoffDone { epoch }),
     ]
@@ -275,13 +312,20 @@ fn of_the_registry() -> Golden {
             other => Err(format!("{other:?}")),
         };
         let write = |message: &Message| message.encode_with(&TRACED).to_vec();
-        if matches!(name, "Requests/Register" | "Take/Ask") {
+        if IN_TRACES.contains(&name) {
             golden.sample(format!("message/{name}/in-traces"), message, write, read);
         }
     }
     for (name, op) in ops() {
         let read = |bytes: &[u8]| Batch::decode(bytes).map_err(|error| error.to_string());
         golden.sample(format!("log/{name}"), batch(vec![op]), |batch| batch.encode().to_vec(), read);
+    }
+    for (what, name, means) in memberships() {
+        let read = move |bytes: &[u8]| {
+            let name = str::from_utf8(bytes).map_err(|error| error.to_string())?;
+            if Membership::of(name) == Some(means) { Ok(Name::from(name)) } else { Err(format!("{name:?}")) }
+        };
+        golden.sample(format!("name/{what}"), name, |name: &Name| name.as_bytes().to_vec(), read);
     }
     crate::driver::singleton::golden(&mut golden);
     golden.must_cover::<Message>("message");
@@ -436,6 +480,11 @@ fn golden_lines_are_where_fuzzing_begins() {
     for (name, message) in messages() {
         let message = piece(0, &message.encode());
         seed("messages", name, &[&message[..], &piece(1, &[0, 7]), &message, &leads, &message].concat());
+    }
+    for (name, message) in messages().into_iter().filter(|(name, _)| IN_TRACES.contains(name)) {
+        let message = piece(0, &message.encode_with(&TRACED));
+        let name = format!("{name}/in-traces");
+        seed("messages", &name, &[&message[..], &piece(1, &[0, 7]), &message, &leads, &message].concat());
     }
     let mut whole = Vec::new();
     for (nth, (name, op)) in ops().into_iter().enumerate() {

@@ -27,6 +27,8 @@ fn each_name_is_started_once_and_moves_whole_and_a_broadcast_reaches_all_members
     assert_eq!(moves["found_free"], 0, "{figures}");
     let watches = &figures["watches"];
     assert!(watches["with_10_watches_ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{figures}");
+    let unwatched = &figures["unwatched"]["after_the_last_watch_ratio"];
+    assert!(unwatched.as_f64().is_some_and(|ratio| ratio > 0.0), "{figures}");
 }
 
 #[test]

@@ -146,6 +146,50 @@ fn code_in_rust_is_compiled_on_every_page() {
     assert!(with_code.len() >= 10, "{with_code:?}");
 }
 
+/// Lines of code without those that are blank, and without how far they are indented.
+fn code(lines: &str) -> Vec<&str> {
+    lines.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
+}
+
+/// What a page shows of code in Rust: parts between lines that are hidden.
+fn shown(page: &str) -> Vec<String> {
+    let (mut parts, mut is_code) = (vec![String::new()], false);
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_code = line.starts_with("```rust");
+        } else if is_code && line != "#" && !line.starts_with("# ") {
+            parts.last_mut().unwrap().extend([line, "\n"]);
+            continue;
+        }
+        parts.push(String::new());
+    }
+    parts.retain(|part| !code(part).is_empty());
+    parts
+}
+
+/// mdBook could include it from there, but doc tests could not, and neither could who reads the page elsewhere.
+#[test]
+fn a_page_of_an_example_shows_code_of_that_example_which_is_short() {
+    let text = "a\n```rust\n# b\nc\n\n  d\n#\n#[e]\n```\n```sh\nf\n```\n";
+    assert_eq!(shown(text), ["c\n\n  d\n", "#[e]\n"]);
+
+    for name in ["chat", "jobs"] {
+        let read = |path: String| fs::read_to_string(workspace().join(path)).unwrap();
+        let example = read(format!("registry/examples/{name}.rs"));
+        assert!(example.lines().count() < 200, "the example {name} has 200 lines or more");
+        let parts = shown(&read(format!("docs/example-{name}.md")));
+        assert!(parts.len() >= 2, "the page of {name} shows no code");
+        let all = code(&example);
+        for part in parts {
+            let lines = code(&part);
+            assert!(
+                all.windows(lines.len()).any(|of| of == lines),
+                "this is not in the example {name}:\n{part}"
+            );
+        }
+    }
+}
+
 #[test]
 fn every_metric_of_an_alert_is_counted() {
     let page = |name| fs::read_to_string(workspace().join("docs").join(name)).unwrap();

@@ -3,6 +3,7 @@
 mod groups;
 mod moves;
 mod starts;
+mod unwatched;
 mod watches;
 
 use anyhow::{Context, Result};
@@ -38,13 +39,14 @@ pub(crate) struct NamesApi {
     page_us: f64,
     page_ordered_us: f64,
     watches: watches::Watches,
+    unwatched: unwatched::Unwatched,
     starts: starts::Starts,
     groups: groups::Groups,
     moves: moves::Moves,
 }
 
 /// How many steps it has.
-pub(super) const STEPS: u64 = 7 + watches::STEPS;
+pub(super) const STEPS: u64 = 7 + watches::STEPS + unwatched::STEPS;
 
 /// Measures all of it.
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {
@@ -52,6 +54,7 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {
     metadata(setting, names, &mut figures)?;
     order(setting, names, &mut figures)?;
     figures.watches = watches::measure(setting, names)?;
+    figures.unwatched = unwatched::measure(setting, names)?;
     figures.starts = starts::measure(setting, names)?;
     figures.groups = groups::measure(setting, names)?;
     figures.moves = moves::measure(setting, names)?;
@@ -138,6 +141,7 @@ pub(super) fn rows(figures: &NamesApi) -> Vec<Vec<String>> {
         row("  where names are kept in order", format!("{} us", figures.page_ordered_us), ""),
     ];
     rows.extend(watches::rows(&figures.watches));
+    rows.extend(unwatched::rows(&figures.unwatched));
     rows.extend(starts::rows(&figures.starts));
     rows.extend(groups::rows(&figures.groups));
     rows.extend(moves::rows(&figures.moves));

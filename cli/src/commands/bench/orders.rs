@@ -78,6 +78,8 @@ pub(crate) enum Order {
     LookUp { local: Names, remote: Names, rounds: u32, each: u32 },
     /// Begin so many watches of all names. Reports nothing.
     Watch { readers: u32 },
+    /// Close all of these watches. Reports nothing.
+    Unwatch,
     /// Wait until each of their readers has seen so many changes. Reports nothing.
     Watched { changes: u64 },
     /// Begin a watch that notes when each name of a prefix comes. Reports nothing.

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Result;
 use callsign::{Select, WatchEvent};
+use tokio::task::JoinHandle;
 
 use super::Node;
 use crate::{commands::bench::orders::Names, measure::now_ns};
@@ -19,6 +20,7 @@ use crate::{commands::bench::orders::Names, measure::now_ns};
 pub(super) struct Seen {
     /// By each reader.
     counts: Mutex<Vec<Arc<AtomicU64>>>,
+    readers: Mutex<Vec<JoinHandle<()>>>,
     /// When each name came, if that is wanted.
     moments: Arc<Mutex<Vec<u64>>>,
 }
@@ -38,15 +40,27 @@ pub(super) fn watch(node: &Node, readers: u32) -> Result<()> {
     for _ in 0..readers {
         let (mut watch, count) = (node.registry.watch(Select::all())?, Arc::new(AtomicU64::new(0)));
         node.seen.counts.lock().unwrap_or_else(PoisonError::into_inner).push(count.clone());
-        tokio::spawn(async move {
+        let reader = tokio::spawn(async move {
             while let Some(event) = watch.next().await {
                 if let WatchEvent::Change(_) = event {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
             }
         });
+        node.seen.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
     }
     Ok(())
+}
+
+/// Closes these watches: each is gone with its reader.
+pub(super) async fn unwatch(node: &Node) {
+    let readers = take(&mut *node.seen.readers.lock().unwrap_or_else(PoisonError::into_inner));
+    node.seen.counts.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    for reader in readers {
+        reader.abort();
+        // It says that it was aborted.
+        _ = reader.await;
+    }
 }
 
 /// Waits until each reader has seen so many changes.
