@@ -153,6 +153,8 @@ pub struct Elector {
     /// Whether to read as soon as possible.
     stale: bool,
     poll_at: Time,
+    /// How many reads in a row have shown own entries in the queue.
+    own_looks: u32,
     retry_at: Time,
     /// How many reads, and how many commits, have failed in a row.
     read_failures: u32,
@@ -200,6 +202,7 @@ impl Elector {
             next_op: OpId(0),
             stale: true,
             poll_at: Time::ZERO,
+            own_looks: 0,
             retry_at: Time::ZERO,
             read_failures: 0,
             commit_failures: 0,
@@ -368,6 +371,7 @@ impl Elector {
         self.stale |= is_incomplete;
         let Some(reading) = reading else { return false };
         self.poll_at = now + self.config.timing.poll + self.seed.below(self.config.timing.poll / 4);
+        self.await_own(now, &reading);
         if planted!("watch-without-poll") {
             self.poll_at = now + Duration::from_secs(24 * 3600);
         }
@@ -399,6 +403,16 @@ impl Elector {
         self.show(effects);
         self.finish_leaving(effects);
         true
+    }
+
+    /// Nothing rings when an entry is taken off the queue. So an elector that waits for its own one looks again soon, and then more and more seldom.
+    fn await_own(&mut self, now: Time, reading: &Reading) {
+        let waits = self.session.as_ref().is_some_and(|session| reading.queued_by(session).next().is_some());
+        self.own_looks = if waits { self.own_looks.saturating_add(1) } else { 0 };
+        if waits {
+            let pause = self.config.timing.turn * 2_u32.saturating_pow((self.own_looks - 1).min(16));
+            self.poll_at = self.poll_at.min(now + pause);
+        }
     }
 
     /// A join whose outcome was unknown was appended if the author's number has moved: nothing else moves it.

@@ -78,7 +78,7 @@ fn f1_entries_of_the_queue_are_applied_once_and_in_order_while_electors_crash() 
 /// granted to another.
 #[test]
 fn clocks_that_drift_too_far_break_the_first_promise() {
-    let plan = Plan { scenario: Scenario::Drift, first: 321, seeds: 100, jobs: 2, until_failed: false };
+    let plan = Plan { scenario: Scenario::Drift, first: 421, seeds: 100, jobs: 2, until_failed: false };
     let swept = sweep(plan, &|_| {});
     let found = swept.failed.iter().filter_map(|(_, ran)| ran.violation.as_ref());
     let two = found.filter(|violation| violation.check == Check::OneHolder.name()).count();

@@ -131,7 +131,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("snapshots", 4_000, "design review"),
     mutant("cut-without-queue-mark", "registry/src/core/trim.rs")
         .does("Cuts the log without checking that nobody joined since the view that it goes by.")
-        .found("snapshots", 30_000, "found by the simulator"),
+        .found("traces/cut-passes-a-joiner", 1, "found by the simulator"),
     mutant("leaver-keeps-claims", "registry/src/core/member/leaving.rs")
         .does("Keeps its claims until its session is closed, when its row is long gone.")
         .found("snapshots", 40_000, "found by the simulator"),

@@ -115,6 +115,20 @@ fn a_leader_that_leaves_is_succeeded_and_told_that_it_left() {
     sim.settle(2);
 }
 
+/// Nothing rings when its entry is taken off the queue, and its turn comes after those of all others.
+#[test]
+fn an_elector_that_waits_for_its_own_entry_learns_soon_that_it_was_taken_off_the_queue() {
+    let names: Vec<_> = (10..26).map(|number| format!("n{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut sim = Sim::settled(19, &names);
+    let last = if sim.leader().unwrap() == "n25" { "n24" } else { "n25" };
+    sim.run_for(SECOND * 3);
+    sim.tell(last, Notice::Leave);
+    let left = |sim: &Sim| sim.events(last).contains(&ElectorEvent::Left);
+    assert!(sim.run_until(sim.timing.turn * 8, left));
+    assert!(sim.run_until(SECOND, |sim| sim.state().members.len() == names.len() - 1));
+}
+
 #[test]
 fn an_elector_whose_session_lapsed_has_not_left() {
     let mut sim = Sim::settled(18, &["a", "b"]);
