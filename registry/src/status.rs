@@ -35,6 +35,10 @@ pub struct MemberInfo {
     pub may_lead: bool,
     /// Whether this node has a link to it. Itself, always.
     pub linked: bool,
+    /// The members that it says it has links to, in their order; of this node, those that it has. `None`: this node does not know. The others are
+    /// asked by [`Registry::ask_for_links`](crate::Registry::ask_for_links) only, and what they say is known for 5 s.
+    #[serde(default)]
+    pub links_to: Option<Arc<[NodeName]>>,
 }
 
 /// What is known of a member of a version that does not say so.
@@ -149,18 +153,19 @@ impl Status {
 /// The rows of a registry's members, kept until one of them changes: a busy member is looked at far more often.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    /// What they were made of: the same allocations have the same in them.
-    made_of: Option<(Arc<View>, Arc<[NodeName]>)>,
+    /// What they were made of: the same allocations have the same in them. The number grows when what others say of their links changes.
+    made_of: Option<(Arc<View>, Arc<[NodeName]>, u64)>,
     rows: Arc<[MemberInfo]>,
 }
 
 impl Rows {
     fn of<T: Table>(&mut self, member: &Member<T>) -> Arc<[MemberInfo]> {
-        let (view, linked) = (member.view(), member.linked());
-        let is_same =
-            |(of, with): &(Arc<View>, Arc<[NodeName]>)| Arc::ptr_eq(of, view) && Arc::ptr_eq(with, linked);
+        let (view, linked, changes) = (member.view(), member.linked(), member.links_changes());
+        let is_same = |(of, with, at): &(Arc<View>, Arc<[NodeName]>, u64)| {
+            Arc::ptr_eq(of, view) && Arc::ptr_eq(with, linked) && *at == changes
+        };
         if !self.made_of.as_ref().is_some_and(is_same) {
-            self.made_of = Some((view.clone(), linked.clone()));
+            self.made_of = Some((view.clone(), linked.clone(), changes));
             let elected = view.term.leader.as_ref().map(|leader| &leader.node);
             let row = |(node, row): (&NodeName, &MemberRow)| MemberInfo {
                 node: node.clone(),
@@ -172,6 +177,7 @@ impl Rows {
                 draining: row.draining,
                 may_lead: row.priority != 0,
                 linked: node == member.me() || linked.contains(node),
+                links_to: member.links_of(node).cloned(),
             };
             self.rows = view.members.iter().map(row).collect();
         }

@@ -48,7 +48,7 @@ pub use self::{
     calls::{Asked, Grant, Want, name_of, name_of_id, number_of},
     clock::NodeClock,
     groups::NameId,
-    links::{Conn, Frame},
+    links::{Conn, End, Frame},
     moves::OfferOut,
     process::{Acting, Op, OpAnswer, Parts, Process, Request},
     starts::Running,

@@ -120,6 +120,8 @@ pub enum Input {
     Receives { kind: Kind, does: bool },
     /// It has not taken what a session offered by this number.
     Declined { holder: Arc<SessionId>, number: u64, why: Decline },
+    /// Somebody looks at the links of the cluster: the other members are asked for theirs.
+    AskForLinks,
     /// A watched actor has ended.
     ActorEnded { actor: u64 },
     /// Somebody watches, and has room for so many events.

@@ -19,6 +19,7 @@ mod standing;
 mod state;
 #[cfg(test)]
 mod tests;
+mod their_links;
 mod turns;
 
 use std::{
@@ -44,7 +45,7 @@ use callsign_store::{
     random::splitmix,
 };
 
-use self::{ahead::Ahead, behind::Behind, drain::Drain, lineage::Told};
+use self::{ahead::Ahead, behind::Behind, drain::Drain, lineage::Told, their_links::TheirLinks};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, offer_all},
     handoff::{Handoff, Step, reset_conditions},
@@ -130,6 +131,8 @@ pub struct Member<T> {
     permitted: Permitted,
     /// Members that are linked, without this one. Made anew when the view or a link changes, and only then.
     linked: Arc<[NodeName]>,
+    /// Which links the other members have.
+    their_links: TheirLinks,
     /// The leader that this member had contact with last, and its epoch. It has opened that epoch.
     following: Option<(Epoch, NodeName)>,
     ahead: Ahead,
@@ -167,6 +170,7 @@ impl<T: Table> Member<T> {
             links: BTreeMap::new(),
             permitted: Permitted::new(config.me.clone()),
             linked: Arc::default(),
+            their_links: TheirLinks::default(),
             following: None,
             ahead: Ahead::default(),
             catchup: CatchUp::new(splitmix(config.seed ^ SNAPSHOTS), config.tuning.snapshot_window),
@@ -302,6 +306,7 @@ impl<T: Table> Member<T> {
                 self.host.on_given(now, (name, consent), data, &self.replica, effects);
             }
             Input::Receives { kind, does } => self.host.receives(kind, does),
+            Input::AskForLinks => self.ask_for_links(now, effects),
             Input::Declined { holder, number, why } => decline(&holder, number, why, effects),
             Input::ActorEnded { actor } => self.host.on_actor_ended(actor),
             Input::OpenWatch { id, select, from, room } => {

@@ -5,12 +5,14 @@
 //! The fields of a message never change within a version; what a later one adds is behind the message, where older nodes do
 //! not look. A message that this version does not have is dropped and counted, as if it had been lost.
 
+mod bounded;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use callsign_elector::record::LogEnd;
 use callsign_store::{
-    ids::{Epoch, Position, SessionId},
+    ids::{Epoch, NodeName, Position, SessionId},
     planted,
 };
 use callsign_transport::{Kind, VariantName};
@@ -263,6 +265,14 @@ pub enum Message {
 
     /// Between the node that takes a name and the one that gives it.
     Take(Taking),
+
+    /// Somebody looks at the member that asks: which members does this one have links to?
+    LinksWanted,
+    /// The answer, without the one that answers. Those that are not named it has no link to.
+    Links {
+        #[serde(deserialize_with = "bounded::members")]
+        linked: Vec<NodeName>,
+    },
 }
 
 /// Why a message could not be read. Nothing of it was acted on.
@@ -365,6 +375,8 @@ impl Message {
             Self::RunHandoff { .. } => "run_handoff",
             Self::HandoffDone { .. } => "handoff_done",
             Self::Take(_) => "take",
+            Self::LinksWanted => "links_wanted",
+            Self::Links { .. } => "links",
         }
     }
 

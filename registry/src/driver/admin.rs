@@ -32,16 +32,19 @@
 //! | `GET /groups` | `?prefix=&after=&limit=` | `{groups: [{name, limit, members}], next}`: groups, and semaphores and locks, which have a `limit`. A page has at most 1000 |
 //! | `GET /singletons` | `?after=&limit=` | `{singletons: [{name, leader, epoch, ballot, lease_ms, child}], next}`: all elections by leases in the store of this cluster. `child` is who holds the name. A page has at most 100 |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
-//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, why_draining?, may_lead, linked}], settings}` |
+//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, why_draining?, may_lead, linked, links_to}], settings}` |
 //! | `GET /live` | | `{live: true}`, or 503 `not_live` with `why`: start the process anew. A node that has lost its store is live |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` with `why`; also when it drains |
-//! | `GET /status` | | the registry's [`Status`](crate::Status), with `incarnation`, `pid`, `listen`, `registry`, `registries`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
+//! | `GET /status` | `?ask_links=` | the registry's [`Status`](crate::Status), with `incarnation`, `pid`, `listen`, `registry`, `registries`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
 //! | `GET /history` | `?after=` | `{changes: [{number, at_ms, said, leader}], next}`: who led, and which members came and went, as this node saw it since the router was made |
 //! | `GET /metrics` | | what was counted, in Prometheus' text format, if you [hand it in](Admin::metrics) |
 //!
 //! A page of names has at most 10 000, sorted. `next` is null on the last page; else give it as `after` for the next one. `meta` is
 //! `field=value`, several of them with commas between: names whose metadata has these fields, with these texts. `meta` in an entry is
 //! the metadata as JSON; it is null if there is none, or if JSON has no such value.
+//!
+//! `linked` says whether this node has a link to the member, and `links_to` has the members that the member itself says it has links to; null: this node
+//! does not know. With `ask_links=true` the others are asked, once a second at the most, and what they say is in the answers of the next 5 s.
 //!
 //! `settings` is what holds for the elections of the registry, as this node last read:
 //! `{lock_timeout_ms, silence_ms, policy, set: [..]}`. What is in `set` is set for all members; the rest is this node's own

@@ -18,7 +18,7 @@ use crate::{
     core::{
         caller::{Caller, CallerEffect, CallerInput, OnOutage},
         host::OnTake,
-        input::{Answer, Call, Drained, Granted, Notice, OnLapse},
+        input::{Answer, Call, Drained, Granted, Input, Notice, OnLapse},
         meta::Meta,
         name::{Name, check_name},
     },
@@ -366,6 +366,16 @@ impl Registry {
     /// session lapses or resumes. Call it before you look at [`status`](Self::status), and no change is missed.
     pub fn changed(&self) -> impl Future<Output = ()> + Send + '_ {
         self.shared.changed.notified()
+    }
+
+    /// Asks the other members which links they have to each other. Returns at once: what they answer is in
+    /// [`links_to`](MemberInfo::links_to) of the [members](Self::members) a moment later, and for 5 s. They are asked once a second at the most,
+    /// however often this is called, and never unless it is.
+    pub fn ask_for_links(&self) {
+        // Nobody would take it.
+        if !self.shared.has_ended() {
+            self.shared.push(Input::AskForLinks);
+        }
     }
 
     /// What this node knows of the registry. Does not wait for anything.

@@ -217,6 +217,7 @@ mod tests {
             draining: false,
             may_lead,
             linked: true,
+            links_to: None,
         };
         status.members = [member(false), member(false)].into();
         assert_eq!(says(&status, true), NotReady::NobodyMayLead { waited });

@@ -297,6 +297,9 @@ fn messages() -> Vec<(&'static str, Message)> {
         ),
         ("RunHandoff", Message::RunHandoff { epoch }),
         ("HandoffDone", Message::HandoffDone { epoch }),
+        ("LinksWanted", Message::LinksWanted),
+        ("Links", Message::Links { linked: vec![NodeName::new("b").unwrap(), NodeName::new("c").unwrap()] }),
+        ("Links/none", Message::Links { linked: Vec::new() }),
     ]
 }
 
@@ -370,6 +373,12 @@ fn a_message_of_the_future_is_told_from_a_damaged_one_and_from_another_version()
     let heartbeat = Message::Heartbeat { epoch: EPOCH, end: end(70_000) }.encode();
     let future = renamed(&heartbeat, "Heartbeat", "Heartache");
     assert_eq!(Message::decode(&future), Err(BadMessage::Unknown("Heartache".into())));
+    let future = renamed(&Message::LinksWanted.encode(), "LinksWanted", "LoadsWanted");
+    assert_eq!(
+        Message::decode(&future),
+        Err(BadMessage::Unknown("LoadsWanted".into())),
+        "also without a field"
+    );
     let damaged = &heartbeat[..heartbeat.len() - 1];
     assert!(matches!(Message::decode(damaged), Err(BadMessage::Malformed(_))));
     let another = [&[2], &heartbeat[1..]].concat();

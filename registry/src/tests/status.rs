@@ -62,6 +62,7 @@ fn nobody_may_lead_where_there_are_members_and_neither_a_leader_nor_one_who_may(
         draining: false,
         may_lead,
         linked: true,
+        links_to: None,
     };
     let leader = LeaderInfo { node: NodeName::new("a").unwrap(), epoch: Epoch(3), serving: true };
     let nobody = |leader: Option<&LeaderInfo>, may: &[bool]| {
@@ -141,4 +142,53 @@ async fn each_node_tells_who_may_not_lead() {
     for node in [&a, &b] {
         until("it knows both", || may_lead(node) == [true, false]).await;
     }
+}
+
+/// What a node knows of the links of each member.
+fn links(node: &Registry) -> Vec<Option<Vec<String>>> {
+    let row = |member: &MemberInfo| {
+        let linked = member.links_to.as_ref()?;
+        Some(linked.iter().map(ToString::to_string).collect())
+    };
+    node.status().members.iter().map(row).collect()
+}
+
+fn known<const N: usize>(of_members: [&[&str]; N]) -> Vec<Option<Vec<String>>> {
+    let of_member = |linked: &[&str]| Some(linked.iter().map(ToString::to_string).collect());
+    of_members.map(of_member).to_vec()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_looked_at_tells_which_links_the_others_have() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let [a, b, c] = &nodes;
+    for node in &nodes {
+        let both = || node.status().members.iter().filter(|member| member.linked).count() == 3;
+        until("it is linked to both", both).await;
+    }
+    assert_eq!(links(a), [known([&["b", "c"]]), vec![None, None]].concat(), "nobody was asked");
+    for node in &nodes {
+        node.ask_for_links();
+        until("they say it", || links(node) == known([&["b", "c"], &["a", "c"], &["a", "b"]])).await;
+    }
+    cluster.network.cut(Cluster::address("b"), Cluster::address("c"));
+    until("a hears of it", || {
+        a.ask_for_links();
+        links(a) == known([&["b", "c"], &["a"], &["a"]])
+    })
+    .await;
+    until("b hears of it", || {
+        b.ask_for_links();
+        links(b) == [known([&["b", "c"], &["a"]]), vec![None]].concat()
+    })
+    .await;
+    cluster.network.heal(Cluster::address("b"), Cluster::address("c"));
+    until("c hears of it", || {
+        c.ask_for_links();
+        links(c) == known([&["b", "c"], &["a", "c"], &["a", "b"]])
+    })
+    .await;
+    // Nobody looks any more.
+    until("it is forgotten", || links(a) == [known([&["b", "c"]]), vec![None, None]].concat()).await;
 }

@@ -385,6 +385,12 @@ impl World {
         }
     }
 
+    /// Somebody looks at a node.
+    pub(crate) fn ask_for_links(&mut self, node: NodeId) {
+        self.tell_member(node, Queue::OfMember, Input::AskForLinks);
+        self.settle(node);
+    }
+
     /// A peer claims to lead in an epoch that there will never be, and that the log goes on for ever.
     pub(super) fn lie(&mut self, from: NodeId, to: NodeId) -> bool {
         let Some(at) = self.conn_at(from, to, 0).filter(|_| self.awake(from).is_some()) else { return false };

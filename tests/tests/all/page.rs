@@ -38,6 +38,19 @@ pub(crate) fn lines(browser: &Browser, id: &str, wanted: i64) {
     });
 }
 
+/// How the graph has the link between two members, in the order of their names.
+fn graph_shows(browser: &Browser, [one, other]: [&str; 2], kind: &str) {
+    let [first, last] = if one < other { [one, other] } else { [other, one] };
+    let script = format!(
+        "const lines = [...document.querySelectorAll('#graph line')];
+        return lines.filter((line) => line.textContent.startsWith('{first} and {last}: ')).map((line) => line.getAttribute('class'));"
+    );
+    eventually(&format!("the graph has {one} and {other} as {kind:?}"), TEST_DEADLINE, || {
+        let found = browser.run(&script);
+        if found == json!([kind]) { Ok(()) } else { Err(found.to_string()) }
+    });
+}
+
 pub(crate) fn keep_picture(browser: &Browser, name: &str) {
     let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     std::fs::create_dir_all(&directory).unwrap();
@@ -61,6 +74,10 @@ fn the_page_shows_names_as_they_come_and_the_next_leader_without_being_loaded_ag
     lines(&browser, "members", 3);
     shows(&browser, "members", &format!("{leader}\tleads\topen\tsynced\tup"));
     shows(&browser, "leaders", &format!("{leader} leads, epoch"));
+    // Its own links, and the one that the two others have to each other.
+    for pair in [[shown, &leader], [shown, other], [other, &leader]] {
+        graph_shows(&browser, pair.map(String::as_str), "link");
+    }
     // What others say is text.
     shows(&browser, "names", r#"{"room":"<b>4</b>"}"#);
     assert_eq!(browser.run("return document.querySelectorAll('b').length"), 0);
@@ -107,6 +124,8 @@ fn the_page_shows_names_as_they_come_and_the_next_leader_without_being_loaded_ag
     shows(&browser, "leaders", &format!("{next} leads, epoch"));
     shows(&browser, "events", &format!("{leader} is a member no more"));
     lines(&browser, "members", 2);
+    graph_shows(&browser, [shown, other], "link");
+    assert_eq!(browser.run("return document.querySelectorAll('#graph line').length"), 1);
     browser.run("scrollTo(0, 0)");
     keep_picture(&browser, "failover");
 
@@ -179,6 +198,33 @@ fn the_page_works_with_a_hundred_thousand_names_on_a_phone_too() {
 fn fits(browser: &Browser) {
     let width = browser.run("return [document.documentElement.scrollWidth, window.innerWidth]");
     assert!(width[0].as_i64() <= width[1].as_i64(), "{width}");
+}
+
+#[test]
+fn the_page_shows_which_of_the_others_have_no_link_to_each_other_and_when_they_have_one_again() {
+    let Some(browser) = browser() else { return };
+    let cluster = Cluster::start(StartOptions::lease(LEASE).linked(), &["a", "b", "c"]);
+    // Whoever leads goes on, so that the seat stays.
+    let leader = cluster.leader();
+    let [one, other] = &cluster.others(&[&leader])[..] else { panic!("three nodes") };
+    let others = [one.as_str(), other.as_str()];
+    browser.resize(1200, 1250);
+    browser.open(&format!("http://{}/", cluster.node(&leader).client.address()));
+    graph_shows(&browser, others, "link");
+    cluster.links().cut(one, other);
+    graph_shows(&browser, others, "cut");
+    for to in others {
+        graph_shows(&browser, [&leader, to], "link");
+    }
+    let said = browser.run("return document.getElementById('graph').getAttribute('aria-label')");
+    let [first, last] = if one < other { [one, other] } else { [other, one] };
+    assert_eq!(said, format!("Members, and the links between them. Not linked: {first} and {last}."));
+    keep_picture(&browser, "cut");
+    browser.prefer_dark();
+    keep_picture(&browser, "cut-dark");
+    cluster.links().heal(one, other);
+    graph_shows(&browser, others, "link");
+    cluster.check();
 }
 
 #[test]

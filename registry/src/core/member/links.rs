@@ -59,6 +59,9 @@ impl<T: Table> Member<T> {
         }
         self.to_run.remove(node);
         self.ahead.forget(node);
+        if !planted!("keeps-links-of-a-lost-link") {
+            self.their_links.forget(node);
+        }
         if !self.view.members.contains_key(node) {
             self.permitted.forget(node);
         }

@@ -2,6 +2,7 @@
 
 mod changing;
 mod leading;
+mod links;
 mod standing;
 
 use std::collections::BTreeSet;

@@ -14,6 +14,7 @@ use crate::core::{
 
 impl<T: Table> Member<T> {
     pub(super) fn on_wake(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        self.their_links.forget_old(now.time);
         // Also without a new view: a leader whose opening failed is elected as before.
         self.begin_handoff(now, None, effects);
         if let Some(leader) = &mut self.leader {

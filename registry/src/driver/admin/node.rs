@@ -35,8 +35,20 @@ pub(super) fn rows(registry: &Registry, status: &Status) -> Value {
     rows
 }
 
-pub(super) async fn status(State(admin): State<Shared>, Query(query): Query<RegistryQuery>) -> Answer {
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StatusQuery {
+    /// Whether the others are asked for their links, which a later answer has.
+    #[serde(default)]
+    ask_links: bool,
+    registry: Option<String>,
+}
+
+pub(super) async fn status(State(admin): State<Shared>, Query(query): Query<StatusQuery>) -> Answer {
     let registry = admin.registries.get(query.registry.as_deref())?;
+    if query.ask_links {
+        registry.ask_for_links();
+    }
     let known = registry.status();
     let mut status = json!(known);
     status["members"] = rows(registry, &known);

@@ -15,7 +15,8 @@ use tower::ServiceExt;
 use super::{Admin, AdminToken, HttpRefusal, Registries, router};
 use crate::{
     Clock, Config, MemoryNetwork, MemoryStore, Network, RegisterError, Registry, SharedStore,
-    driver::seat::seat, tests::driver::until,
+    driver::seat::seat,
+    tests::driver::{Cluster, until},
 };
 
 const TOKEN: &str = "0123456789abcdef";
@@ -82,6 +83,28 @@ async fn below_a_path_there_are_the_page_and_what_it_asks_and_the_site_is_as_it_
     assert_eq!(body["error"], "no_such_route");
     let counting = Admin::new(&registry).metrics(|| "calls 7\n".to_owned()).router();
     assert_eq!(get(&counting, "/metrics").await, "calls 7\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_others_are_asked_for_their_links_when_that_is_wanted_and_what_they_say_is_shown() {
+    let [a, ..] = &Cluster::new().three().await;
+    let router = router(a);
+    let linked = || a.members().iter().filter(|member| member.linked).count();
+    until("a is linked to both", || linked() == 3).await;
+    let links_of =
+        async |node: usize, path: &str| get(&router, path).await["members"][node]["links_to"].clone();
+    for path in ["/status", "/members", "/status?ask_links=false"] {
+        assert_eq!(links_of(0, path).await, json!(["b", "c"]), "its own it knows");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(links_of(1, path).await, Value::Null, "nobody was asked by {path}");
+    }
+    assert_eq!(links_of(1, "/status?ask_links=true").await, Value::Null, "it waits for nobody");
+    until("b has answered", || a.members()[1].links_to.is_some()).await;
+    for path in ["/status", "/members"] {
+        assert_eq!(links_of(1, path).await, json!(["a", "c"]));
+    }
+    let (status, body) = answer(&router, asking("GET", "/status?ask_links=perhaps")).await;
+    assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &"bad_query".into()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -153,4 +153,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("proof-of-another-incarnation", "elector/src/core/session/observe.rs")
         .does("Closes the session of a node when a former incarnation of it is proven dead.")
         .found("bulk", 1_000, "dgen N5; election 4.1 A1"),
+    mutant("says-links-of-its-view", "registry/src/core/member/their_links.rs")
+        .does("Says that it has links to all members that it knows.")
+        .found(STANDARD, 100, "the page: what a node says of others is what they said"),
+    mutant("keeps-links-of-a-lost-link", "registry/src/core/member/links.rs")
+        .does("Goes on to show the links of a member that it has lost its own link to.")
+        .found(STANDARD, 100, "the page: not known is not none"),
 ];

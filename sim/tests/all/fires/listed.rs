@@ -36,6 +36,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::AtMostLimit, "planted defects of features: everybody-holds"),
     (Check::PlaceServed, "planted defects of features: freed-place-not-seen"),
     (Check::GroupOrder, "planted defects of features: snapshot-without-request"),
+    (Check::LinksTrue, "planted defects of members: says-links-of-its-view"),
     (Check::CountedOn, "not yet: where it is broken the cluster does not serve again, which is seen first"),
 ];
 

@@ -12,7 +12,7 @@ const base = document.currentScript.src.replace(/[^/]*$/, "");
 // The session of the browser is shared with all that is below the same host.
 const TOKEN = `callsign token of ${base}`;
 const anew = () => ({ next: 0, leaders: [], points: [], last: null, watch: null, passed: null, ballots: new Map() });
-const seen = { registry: null, fresh: [], absent: new Set(), ...anew() };
+const seen = { registry: null, drawn: null, fresh: [], absent: new Set(), ...anew() };
 
 class Refused extends Error {
   constructor(status, code, message) { super(message); Object.assign(this, { status, code }); }
@@ -109,17 +109,34 @@ function named({ node, admin }, isThis) {
   return cell;
 }
 
+// What two members, of which this node may be one, say of the link between them. What the other end does not say, one end may know.
+function between([one, ofOne], [other, ofOther]) {
+  const said = [ofOne?.has(other), ofOther?.has(one)].filter((linked) => linked !== undefined);
+  if (said.length === 0) return ["unknown", "nobody has said yet whether they are linked"];
+  return said.every(Boolean) ? ["link", "linked"] : ["cut", "not linked"];
+}
+
 function drawGraph({ node, members }) {
+  // Of many members these are many lines.
+  const drawn = JSON.stringify([node, ...members.map((member) => [member.node, member.leads, member.links_to])]);
+  if (drawn === seen.drawn) return;
+  seen.drawn = drawn;
   const place = (nth) => {
     const angle = (2 * Math.PI * nth) / members.length - Math.PI / 2;
     return [160 + 120 * Math.cos(angle), 105 + 80 * Math.sin(angle)];
   };
-  const own = place(Math.max(0, members.findIndex((member) => member.node === node)));
-  const lines = members.flatMap((member, nth) => {
-    if (member.node === node) return [];
-    const [x2, y2] = place(nth);
-    return [draw("line", { x1: own[0], y1: own[1], x2, y2, class: member.linked ? "link" : "cut" })];
-  });
+  const linked = members.map((member) => [member.node, member.links_to === null ? undefined : new Set(member.links_to)]);
+  const cut = [];
+  const lines = linked.flatMap((one, nth) => linked.slice(nth + 1).map((other, beyond) => {
+    const [x1, y1] = place(nth);
+    const [x2, y2] = place(nth + 1 + beyond);
+    const [kind, said] = between(one, other);
+    const line = draw("line", { x1, y1, x2, y2, class: kind });
+    line.append(draw("title", {}, `${one[0]} and ${other[0]}: ${said}`));
+    if (kind === "cut") cut.push(`${one[0]} and ${other[0]}`);
+    return line;
+  }));
+  at("graph").setAttribute("aria-label", `Members, and the links between them. ${cut.length === 0 ? "No two are known to be without a link." : `Not linked: ${cut.join(", ")}.`}`);
   const nodes = members.flatMap((member, nth) => {
     const [cx, cy] = place(nth);
     const circle = draw("circle", { cx, cy, r: members.length > 24 ? 4 : 9, class: member.leads ? "node leader" : "node" });
@@ -316,7 +333,8 @@ function look() {
 
 async function lookOnce() {
   try {
-    const status = await (await get("status")).json();
+    // What the others answer is in the next status.
+    const status = await (await get("status", { ask_links: true })).json();
     at("lock").hidden = true;
     at("shown").hidden = false;
     showStatus(status);

@@ -1,0 +1,64 @@
+//! Lists that have a bound, which a reader holds them to before it keeps what is behind it.
+
+use std::fmt;
+
+use callsign_elector::state::MAX_MEMBERS;
+use callsign_store::ids::NodeName;
+use serde::{
+    Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
+
+/// No more nodes than a registry has members.
+pub(super) fn members<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NodeName>, D::Error> {
+    from.deserialize_seq(Members)
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Vec<NodeName>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {MAX_MEMBERS} names of nodes")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(node) = from.next_element()? {
+            if members.len() == MAX_MEMBERS {
+                return Err(A::Error::invalid_length(MAX_MEMBERS + 1, &self));
+            }
+            members.push(node);
+        }
+        Ok(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::message::{BadMessage, Message};
+
+    #[test]
+    fn no_more_links_are_taken_than_a_registry_has_members() {
+        let links = |count: usize| {
+            let linked = (0..count).map(|nth| NodeName::new(format!("n{nth}")).unwrap()).collect();
+            Message::Links { linked }
+        };
+        for count in [0, 1, MAX_MEMBERS] {
+            assert_eq!(Message::decode(&links(count).encode()), Ok(links(count)), "{count}");
+        }
+        let refused = Message::decode(&links(MAX_MEMBERS + 1).encode());
+        let Err(BadMessage::Malformed(why)) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("invalid length 257, expected at most 256 names of nodes"), "{why}");
+        // Whoever says how many come, and sends none, costs nothing.
+        let bytes = links(1).encode();
+        let at = bytes.len() - 4;
+        assert_eq!(&bytes[at..], b"\x91\xa2n0");
+        let endless = [&bytes[..at], b"\xdd\xff\xff\xff\xff"].concat();
+        assert!(matches!(Message::decode(&endless), Err(BadMessage::Malformed(_))));
+        let unnamed = [&bytes[..at], b"\x91\xa0"].concat();
+        assert!(matches!(Message::decode(&unnamed), Err(BadMessage::Malformed(_))), "no node has this name");
+    }
+}
