@@ -180,7 +180,7 @@ impl Registry {
             }
             .boxed()
         });
-        let kind = M::kind();
+        let kind = Kind::of_messages::<M>();
         let mut receivers = lock(&self.shared.receivers.0);
         receivers.count += 1;
         let number = receivers.count;

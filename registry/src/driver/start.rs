@@ -245,7 +245,7 @@ impl Registry {
             Started::Ours(held) => Some(held.token()),
             Started::Theirs(entry) => Some(entry.token()),
         };
-        in_span(span, self.start_boxed(name.into(), options, M::kind(), begin), token).await
+        in_span(span, self.start_boxed(name.into(), options, Kind::of_messages::<M>(), begin), token).await
     }
 
     async fn start_boxed(

@@ -206,16 +206,25 @@ async fn messages_of_another_kind_are_refused(carrier: Carrier) {
     let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, b, address, .. } = &scene;
     for endpoint in [a, b] {
-        let wrong = endpoint.resolve::<Unrelated>(address);
-        assert!(matches!(wrong, Err(ResolveError::WrongType { .. })), "{wrong:?}");
+        let wrong = endpoint.resolve::<Unrelated>(address).unwrap_err();
+        assert!(matches!(wrong, ResolveError::WrongType { found: Some(_), .. }), "{wrong:?}");
+        let named = "the actor takes messages of test.Counter, not of test.Unrelated";
+        assert_eq!(wrong.to_string(), named);
+        // No type of this program has that tag.
+        let unheard = ActorAddress { kind: Kind::of("test.Unheard"), ..address.clone() };
+        let wrong = endpoint.resolve::<Unrelated>(&unheard).unwrap_err();
+        let in_words =
+            "the actor takes messages of a kind that this program does not know, not of test.Unrelated";
+        assert_eq!(wrong.to_string(), in_words);
     }
     // A peer that lies about the kind gets nowhere either.
     let lie = ActorAddress { kind: Kind::of("test.Unrelated"), ..address.clone() };
     let lying = b.resolve::<Unrelated>(&lie).unwrap();
     assert_eq!(answer(lying.call(Unrelated::Get, CALL_TIMEOUT).await), None);
     // Here the type itself is looked at.
-    let wrong = a.resolve::<OtherCounterMessage>(address);
-    assert!(matches!(wrong, Err(ResolveError::WrongType { found: Kind(0), .. })), "{wrong:?}");
+    let wrong = a.resolve::<OtherCounterMessage>(address).unwrap_err();
+    assert!(matches!(wrong, ResolveError::WrongType { found: None, .. }), "{wrong:?}");
+    assert_eq!(wrong.to_string(), "the actor takes other messages than those of test.Counter");
 }
 
 async fn what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_lives(carrier: Carrier) {

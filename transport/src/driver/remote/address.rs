@@ -59,12 +59,13 @@ pub enum ResolveError {
         waited: Duration,
     },
     /// The actor takes other messages.
-    #[error("the actor takes messages of {found}, not of {expected}")]
+    #[error("the actor takes {}", other_messages(*found, *expected))]
     WrongType {
         /// Of the type asked for.
         expected: Kind,
-        /// Of the address, or of the actor that was found.
-        found: Kind,
+        /// What the actor takes, as its address says. `None`: the address says what was asked for, and what the actor takes
+        /// instead is not known.
+        found: Option<Kind>,
     },
     /// The node is there in another incarnation; which of the two is newer is not known here.
     #[error("{linked} is linked, the address is of incarnation {wanted}")]
@@ -77,6 +78,13 @@ pub enum ResolveError {
     /// The proxy could not be started.
     #[error("the proxy did not start: {0}")]
     Proxy(#[from] SpawnErr),
+}
+
+fn other_messages(found: Option<Kind>, expected: Kind) -> String {
+    match found {
+        Some(found) => format!("messages of {found}, not of {expected}"),
+        None => format!("other messages than those of {expected}"),
+    }
 }
 
 impl From<NoReference> for ResolveError {
@@ -94,7 +102,7 @@ impl ResolveError {
         match end {
             End::Not(NotDelivered::NotExported) => Self::NotExported,
             // What it takes was not said.
-            End::Not(NotDelivered::WrongKind) => Self::WrongType { expected, found: Kind(0) },
+            End::Not(NotDelivered::WrongKind) => Self::WrongType { expected, found: None },
             End::TooMany(limit) => Self::TooMany { limit: usize::try_from(*limit).unwrap_or(usize::MAX) },
             End::Stopped(_) | End::Failed(_) | End::Not(NotDelivered::Gone | NotDelivered::NoAnswer) => {
                 Self::Gone
