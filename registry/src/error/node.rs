@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(says(&status, true), NotReady::Unanswered { waited });
         status.draining = true;
         assert_eq!(says(&status, false), NotReady::Draining);
-        let failure = NodeFailure { part: "a part".into(), reason: "panicked".into() };
+        let failure = NodeFailure::new("a part", "panicked");
         status.failed = Some(failure.clone());
         assert_eq!(says(&status, false), NotReady::Failed(failure));
     }

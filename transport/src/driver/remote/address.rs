@@ -10,6 +10,7 @@ use crate::core::{ends::End, frame::NotDelivered, held::NoReference, peer::PeerI
 
 /// Where an actor lives: what travels in place of an `ActorRef`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ActorAddress {
     /// The node.
     pub node: Arc<str>,
@@ -19,6 +20,14 @@ pub struct ActorAddress {
     pub pid: u64,
     /// What messages it takes.
     pub kind: Kind,
+}
+
+impl ActorAddress {
+    /// The actor with this number in an incarnation of a node, which takes messages of this kind.
+    #[must_use]
+    pub fn new(node: impl Into<Arc<str>>, incarnation: u64, pid: u64, kind: Kind) -> Self {
+        Self { node: node.into(), incarnation, pid, kind }
+    }
 }
 
 impl std::fmt::Display for ActorAddress {
