@@ -85,7 +85,7 @@ pub enum ResolveError {
         linked: PeerId,
     },
     /// The proxy could not be started.
-    #[error("the proxy did not start: {0}")]
+    #[error("the proxy did not start")]
     Proxy(#[from] SpawnErr),
 }
 
