@@ -118,8 +118,8 @@ fn term_of(holder: &Entry) -> Option<Term> {
     })
 }
 
-fn transient(maybe_committed: bool, cause: impl std::fmt::Display) -> Fault {
-    Fault::Transient { maybe_committed, cause: cause.to_string() }
+fn transient(maybe_committed: bool, cause: impl std::error::Error + 'static) -> Fault {
+    Fault::Transient { maybe_committed, cause: in_full(&cause).to_string() }
 }
 
 impl Oracle for RegistryOracle {
