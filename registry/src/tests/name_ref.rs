@@ -255,6 +255,8 @@ async fn nobody_is_waited_for_by_a_node_that_has_failed_and_nothing_is_sent_to_w
     node.register("counter", &other).await.unwrap();
     let to = node.name_ref::<Other>("counter", NameRefOptions::default()).unwrap();
     let wrong = to.cast(Other::Nothing).await.unwrap_err();
+    let said = "not sent: the actor takes messages of test.counter/1, not of test.other/1";
+    assert_eq!(in_full(&wrong).to_string(), said);
     assert!(matches!(wrong, CastError::WrongType { .. }) && wrong.into_message().is_some());
     node.unregister("counter").await.unwrap();
     node.node.supervisor.sabotage("the timer of a registry");
