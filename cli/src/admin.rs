@@ -48,6 +48,7 @@ use callsign::{
         Admin, AdminToken,
         command::{Body, Nothing, Query, millis, settings},
     },
+    in_full,
 };
 use futures::{StreamExt, stream};
 use ractor::rpc::CallResult;
@@ -269,7 +270,7 @@ async fn call(State(node): State<Node>, Body(body): Body<CallBody>) -> Answer {
         Ok(CallResult::Success(answer)) => Ok(Json(json!({"answer": answer}))),
         Ok(CallResult::Timeout) => Err(Refusal::timed_out("no_answer", "the actor did not answer in time")),
         Ok(CallResult::SenderError) => Err(Refusal::unavailable("call_failed", "the actor did not answer")),
-        Err(error) => Err(Refusal::unavailable("unreachable", error.to_string())),
+        Err(error) => Err(Refusal::unavailable("unreachable", in_full(&error).to_string())),
     }
 }
 
@@ -344,7 +345,7 @@ async fn leave(State(node): State<Node>, _: Nothing) -> Response {
     node.left.send_replace(true);
     match left {
         Ok(()) => Json(json!({"left": true})).into_response(),
-        Err(error) => Refusal::unavailable("store_unavailable", error.to_string()).into_response(),
+        Err(error) => Refusal::unavailable("store_unavailable", in_full(&error).to_string()).into_response(),
     }
 }
 

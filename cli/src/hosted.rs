@@ -10,6 +10,7 @@ use std::{
 use callsign::{
     Meta, NodeName, NotHeld, Notice, Position, Received, Receiving, RegisterError, RegisterOptions,
     Registration, Registry, TakeOptions, Taken, UnregisterError, WhenLapsed, WhenTaken, admin::Registries,
+    in_full,
 };
 use callsign_store::lock::lock;
 use ractor::{ActorProcessingErr, ActorRef, ActorStatus};
@@ -199,7 +200,7 @@ impl Hosted {
             self.shared.clone()
         } else {
             let spawned = echo::spawn(&self.node).await;
-            spawned.map_err(|error| Refusal::unavailable("no_actor", error.to_string()))?
+            spawned.map_err(|error| Refusal::unavailable("no_actor", in_full(&error).to_string()))?
         };
         let mut actors = lock(&self.actors);
         if let Some(asking) = self.ask_for(&mut actors, &place) {

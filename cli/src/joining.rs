@@ -4,7 +4,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Result;
 use callsign::{
-    Config, JOIN_TIMEOUT, JoinError, Keys, SessionTiming, SharedStore, StartError, open_store_patiently,
+    Config, JOIN_TIMEOUT, JoinError, Keys, SessionTiming, SharedStore, StartError, in_full,
+    open_store_patiently,
 };
 use callsign_store::{
     Clock,
@@ -84,7 +85,9 @@ impl JoinArgs {
     /// Opens the store, for which it waits, and sees whether the lease is long enough for it.
     pub(crate) async fn open(&self, node: &str) -> Result<SharedStore> {
         let patience = self.join_timeout.unwrap_or(JOIN_TIMEOUT);
-        let waits = |error: &_| tracing::warn!("{error}; it is tried again for {patience:?}");
+        let waits = |error: &callsign::OpenError| {
+            tracing::warn!("{}; it is tried again for {patience:?}", in_full(error))
+        };
         let opened = open_store_patiently(&self.store, &Clock::boot(), Some(patience), waits).await;
         let store = opened.map_err(|error| usage(error.into()))?;
         // A name that is none is refused by whoever joins.
@@ -133,7 +136,7 @@ pub(crate) fn usage(error: JoinError) -> anyhow::Error {
         },
         _ => false,
     };
-    if is_usage { Usage::because(error).into() } else { error.into() }
+    if is_usage { Usage::because(in_full(&error)).into() } else { error.into() }
 }
 
 /// Whether that is what the system says of an address that no interface has.

@@ -4,7 +4,7 @@
 
 use std::{sync::Once, time::Duration};
 
-use callsign::{NotLive, NotReady, Registry};
+use callsign::{NotLive, NotReady, Registry, in_full};
 use sd_notify::NotifyState;
 
 /// What a program that a command runs must not find: it is about the command's own process.
@@ -39,7 +39,7 @@ pub(crate) async fn of_node(registries: Vec<Registry>) {
             match first.ready(SERVES).await {
                 Ok(()) => return is_ready("serves"),
                 Err(NotReady::Left | NotReady::Failed(_)) => return,
-                Err(why) => say(&[NotifyState::Status(&why.to_string())]),
+                Err(why) => say(&[NotifyState::Status(&in_full(&why).to_string())]),
             }
         }
     };
@@ -54,7 +54,9 @@ pub(crate) async fn lives(registries: Vec<Registry>) {
     loop {
         match all_live(&registries, pause).await {
             Ok(()) => say(&[NotifyState::Watchdog]),
-            Err(why) => tracing::error!("the manager of services is not told that this node lives: {why}"),
+            Err(why) => {
+                tracing::error!("the manager of services is not told that this node lives: {}", in_full(&why))
+            }
         }
         tokio::time::sleep(pause).await;
     }

@@ -12,6 +12,7 @@ use crate::core::term::{Fence, Term};
 
 /// How long a grant may be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Validity {
     /// For this long, counted from the start of the attempt that brought it. The campaign takes margin, drift and the
     /// time to stop the work off it.
@@ -86,6 +87,7 @@ pub enum Verdict<F> {
 
 /// Nothing is known: neither "granted" nor "denied".
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
 pub enum Fault {
     /// It may work the next time.
     #[error("the oracle did not decide: {cause}")]
@@ -98,6 +100,16 @@ pub enum Fault {
     /// It will not work, however often it is tried.
     #[error("the oracle cannot decide: {0}")]
     Fatal(String),
+}
+
+impl Fault {
+    /// What happened.
+    #[must_use]
+    pub fn cause(&self) -> &str {
+        match self {
+            Self::Transient { cause, .. } | Self::Fatal(cause) => cause,
+        }
+    }
 }
 
 /// One attempt to get or to keep the seat. Made again with the same nonce until its outcome is known.
@@ -129,6 +141,7 @@ pub enum Init {
 
 /// Something that an oracle noticed by itself. It only brings the next attempt forward, or asks the leader to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Signal {
     /// The seat may have changed: ask soon.
     Wakeup,
@@ -146,6 +159,7 @@ pub enum Signal {
 
 /// What a message from outside comes to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reaction<F> {
     /// Nothing.
     Ignore,

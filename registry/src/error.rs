@@ -7,7 +7,7 @@ mod node;
 mod reads;
 
 pub use self::{
-    groups::{AcquireError, GroupError},
+    groups::{AcquireError, GroupError, NotSpawned},
     moves::{OfferError, TakeError},
     names::{Elsewhere, NotStarted, RegisterError, UnregisterError, UpdateError},
     node::{ConfigureError, JoinError, LeaveError, NotLive, NotReady},

@@ -123,7 +123,7 @@ mod tests;
 pub use callsign_election as election;
 pub use callsign_elector::{
     elector::ElectorTiming,
-    session::{SessionTiming, TrustHandle},
+    session::{OpenSessionError, SessionFailure, SessionTiming, TimingError, TrustHandle},
     settings::{InForce, Limit, OutOfBounds, Preset, Settings},
 };
 #[cfg(feature = "election")]
@@ -132,8 +132,10 @@ pub use callsign_store::{
     Clock, Entropy, OpenError, SharedStore,
     clock::OwnClock,
     ids::{Epoch, Incarnation, InvalidName, NodeName, Position, SessionNumber},
+    in_full,
     memory::MemoryStore,
     open as open_store, open_patiently as open_store_patiently,
+    record::CorruptRecord,
     supervision::{NodeFailure, Turn, Turns},
 };
 #[doc(hidden)]
@@ -192,8 +194,8 @@ pub use crate::{
     },
     error::{
         AcquireError, ConfigureError, ConsistentError, Elsewhere, ExplainError, GroupError, JoinError,
-        LeaveError, LookupError, NotLive, NotReady, NotStarted, OfferError, RegisterError, TakeError,
-        UnregisterError, UntilError, UpdateError, WaitError, WatchError, WhereisError,
+        LeaveError, LookupError, NotLive, NotReady, NotSpawned, NotStarted, OfferError, RegisterError,
+        TakeError, UnregisterError, UntilError, UpdateError, WaitError, WatchError, WhereisError,
     },
     status::{LeaderInfo, MemberInfo, Status},
 };

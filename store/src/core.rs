@@ -2,6 +2,7 @@
 
 pub mod hash;
 pub mod ids;
+pub(crate) mod in_full;
 pub mod keys;
 pub mod mvcc;
 pub mod random;

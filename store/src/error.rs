@@ -157,7 +157,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The system refused a file or a thread.
-    #[error("{}: {source}", path.display())]
+    #[error("{} cannot be used", path.display())]
     Io {
         /// The file.
         path: PathBuf,

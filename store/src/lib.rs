@@ -53,6 +53,7 @@ pub use self::driver::sqlite;
 pub use self::{
     contract::{LifeGuard, OPERATION_TIMEOUT, Proof, SharedStore, Store},
     core::{
+        in_full::in_full,
         time::Time,
         transaction::{
             Check, CommitOutcome, FENCE_AGE, Key, Limits, Piece, Read, ReadResult, STAMP_LENGTH, TooLarge,

@@ -37,10 +37,10 @@ pub enum StartError {
         why: &'static str,
     },
     /// The keys cannot be used.
-    #[error("{0}")]
+    #[error(transparent)]
     Keys(#[from] KeysRefused),
     /// The address could not be listened on.
-    #[error("cannot listen on {listen}: {source}")]
+    #[error("cannot listen on {listen}")]
     Listen {
         /// The address asked for.
         listen: std::net::SocketAddr,
@@ -48,7 +48,7 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// The actor that hears of the ends of this node's actors did not start.
-    #[error("the watcher of actors did not start: {0}")]
+    #[error("the watcher of actors did not start")]
     Watcher(#[from] ractor::SpawnErr),
     /// The application's `NodeServer` does not run, or does not answer.
     #[error("the NodeServer {why}")]

@@ -363,9 +363,7 @@ fn observer(say: Say) -> callsign_election::campaign::Observer {
     Arc::new(move |event: &CampaignEvent| match &event.what {
         CampaignEventKind::UnknownOutcome { fault } => {
             let left = event.trust_left;
-            let cause = match fault {
-                Fault::Transient { cause, .. } | Fault::Fatal(cause) => cause,
-            };
+            let cause = fault.cause();
             if is_silent.swap(true, Relaxed) {
                 return;
             }

@@ -63,8 +63,8 @@ pub enum CampaignStartError {
     #[error(transparent)]
     Timing(#[from] TimingError),
     /// The oracle could not be prepared.
-    #[error("the oracle is not ready: {0}")]
-    Oracle(Fault),
+    #[error("the oracle is not ready")]
+    Oracle(#[source] Fault),
 }
 
 /// Why a clean stop was not confirmed. The member does not lead any more in any case.
@@ -76,8 +76,8 @@ pub enum StopError {
     ///
     /// This is not said of a term that was over, by this member's clock, before the stop. Nobody has to wait for anything of it, although
     /// its record may name this member until its lease ends. [`Release::Expired`] tells.
-    #[error("the seat was not given back, others get it when its lease ends: {0}")]
-    NotReleased(Fault),
+    #[error("the seat was not given back, others get it when its lease ends")]
+    NotReleased(#[source] Fault),
     /// Nobody knows whether there is a seat to give back: the answer to the last claim was lost, and asking again brought
     /// none. If the claim was granted, others get the seat when its lease ends.
     #[error(

@@ -218,9 +218,11 @@ async fn guard_life(
     };
     match tokio::time::timeout(deadline, guard).await {
         Ok(Ok(Ok(guard))) => Ok(guard),
-        Ok(Ok(Err(StoreError::Unavailable(why)))) => Err(OpenSessionError::StoreUnavailable(why)),
-        Ok(Err(panic)) => Err(OpenSessionError::StoreUnavailable(panic.to_string())),
-        Err(_) => Err(OpenSessionError::StoreUnavailable("no answer in time".to_owned())),
+        Ok(Ok(Err(StoreError::Unavailable(why)))) => {
+            Err(OpenSessionError::StoreUnavailable(Obstacle::Unavailable(why)))
+        }
+        Ok(Err(panic)) => Err(OpenSessionError::StoreUnavailable(Obstacle::Unavailable(panic.to_string()))),
+        Err(_) => Err(OpenSessionError::StoreUnavailable(Obstacle::NoAnswer)),
     }
 }
 
@@ -531,7 +533,7 @@ impl State {
             Obstacle::FormerOpen { incarnation } => {
                 OpenSessionError::FormerOpen { node, incarnation: *incarnation }
             }
-            other => OpenSessionError::StoreUnavailable(other.to_string()),
+            other => OpenSessionError::StoreUnavailable(other.clone()),
         }
     }
 

@@ -82,12 +82,7 @@ impl Entry {
 
     /// Where the transport finds the actor. `None`: it [is being started](Self::is_starting).
     pub fn address(&self) -> Option<ActorAddress> {
-        let address = |pid| ActorAddress {
-            node: self.node.as_str().into(),
-            incarnation: self.incarnation.0,
-            pid,
-            kind: self.kind,
-        };
+        let address = |pid| ActorAddress::new(self.node.as_str(), self.incarnation.0, pid, self.kind);
         self.actor.map(address)
     }
 }

@@ -312,8 +312,7 @@ impl<M: RemoteMessage> Group<M> {
     }
 
     fn reach(&self, of: &SessionId, pid: u64) -> Result<ActorRef<M>, callsign_transport::ResolveError> {
-        let (node, incarnation) = (of.node.as_str().into(), of.incarnation.0);
-        let address = ActorAddress { node, incarnation, pid, kind: M::kind() };
+        let address = ActorAddress::new(of.node.as_str(), of.incarnation.0, pid, M::kind());
         self.registry.node.endpoint.resolve(&address)
     }
 }

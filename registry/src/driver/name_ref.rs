@@ -14,7 +14,7 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-use callsign_store::Time;
+use callsign_store::{Time, in_full};
 use callsign_transport::{RemoteMessage, ResolveError};
 use ractor::{MessagingErr, RpcReplyPort};
 use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, oneshot};
@@ -73,17 +73,18 @@ pub enum CastError<M> {
         waiting: usize,
     },
     /// Nobody who holds the name could be reached in time.
-    #[error("not sent within {waited:?}: {last}")]
+    #[error("not sent within {waited:?}")]
     TooLate {
         /// The message.
         message: M,
         /// How long it has waited.
         waited: Duration,
         /// What the last attempt came to.
+        #[source]
         last: Obstacle,
     },
     /// The holder takes messages of another type.
-    #[error("not sent: {source}")]
+    #[error("not sent")]
     WrongType {
         /// The message.
         message: M,
@@ -105,11 +106,26 @@ impl<M> CastError<M> {
             Self::NotEncodable => None,
         }
     }
+
+    /// The same without the message.
+    fn without_message(self) -> CastError<()> {
+        let message = ();
+        match self {
+            Self::Full { waiting, .. } => CastError::Full { message, waiting },
+            Self::TooLate { waited, last, .. } => CastError::TooLate { message, waited, last },
+            Self::WrongType { source, .. } => CastError::WrongType { message, source },
+            Self::NotEncodable => CastError::NotEncodable,
+        }
+    }
 }
 
 impl<M> fmt::Debug for CastError<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CastError({self})")
+        match self {
+            Self::TooLate { last, .. } => write!(f, "CastError({self}: {})", in_full(last)),
+            Self::WrongType { source, .. } => write!(f, "CastError({self}: {})", in_full(source)),
+            Self::Full { .. } | Self::NotEncodable => write!(f, "CastError({self})"),
+        }
     }
 }
 
@@ -133,8 +149,8 @@ pub enum Obstacle {
 #[non_exhaustive]
 pub enum CallError {
     /// It was not sent: nobody has carried it out, and nobody will.
-    #[error("not sent: {0}")]
-    NotSent(String),
+    #[error("the question was not sent")]
+    NotSent(#[source] CastError<()>),
     /// It was sent, and no answer will come: the actor or the link to it ended, or the actor did not want to answer. It may
     /// have been carried out. It was not repeated.
     #[error("sent, and not answered")]
@@ -272,7 +288,7 @@ impl<M: RemoteMessage> NameRef<M> {
         let (port, answer) = oneshot::channel();
         let sent = self.cast_until(message((port, wait).into()), wait.min(self.inner.options.deadline)).await;
         if let Err(error) = sent {
-            return Err(CallError::NotSent(error.to_string()));
+            return Err(CallError::NotSent(error.without_message()));
         }
         tokio::select! {
             biased;

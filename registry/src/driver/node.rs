@@ -357,9 +357,9 @@ impl From<OpenSessionError> for JoinError {
         match error {
             OpenSessionError::NameInUse { node, incarnation } => Self::NameInUse { node, incarnation },
             OpenSessionError::FormerOpen { node, incarnation } => Self::FormerOpen { node, incarnation },
-            OpenSessionError::Timing(error) => Self::Timing(error.to_string()),
-            OpenSessionError::Corrupt(error) => Self::Corrupt(error.to_string()),
-            other => Self::StoreUnavailable(other.to_string()),
+            OpenSessionError::Timing(error) => Self::Timing(error),
+            OpenSessionError::Corrupt(error) => Self::Corrupt(error),
+            other => Self::StoreUnavailable(other),
         }
     }
 }

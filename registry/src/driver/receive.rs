@@ -12,6 +12,7 @@ use std::{
 
 use callsign_store::{
     ids::{NodeName, Position},
+    in_full,
     lock::lock,
     planted,
     supervision::{Supervisor, caught},
@@ -172,7 +173,8 @@ impl Registry {
                 let (name, from) = (offered.name.clone(), offered.holder.node.clone());
                 let of = OfferedName { name, token: offered.token, from };
                 let received = caught("a receiver of names", async move { receive(of).await }).await;
-                let received = received.and_then(|received| received.map_err(|error| error.to_string()));
+                let received =
+                    received.and_then(|received| received.map_err(|error| in_full(&*error).to_string()));
                 match received {
                     Ok(received) => take(&Registry { node, shared }, &offered, received).await,
                     Err(reason) => Err(Decline::Failed { reason }),
@@ -180,7 +182,7 @@ impl Registry {
             }
             .boxed()
         });
-        let kind = M::kind();
+        let kind = Kind::of_messages::<M>();
         let mut receivers = lock(&self.shared.receivers.0);
         receivers.count += 1;
         let number = receivers.count;
@@ -226,14 +228,14 @@ async fn take<M: RemoteMessage>(
         Ok(taken) => taken,
         Err(error) => {
             stop("it did not get its name");
-            return Err(Decline::Failed { reason: error.to_string() });
+            return Err(Decline::Failed { reason: in_full(&error).to_string() });
         }
     };
     let token = taken.registration.token();
     let data = if planted!("receiver-is-handed-nothing") { Vec::new().into() } else { taken.data };
     let taken = Taken { data, ..taken };
     let done = caught("what becomes of a name that has moved", async move { moved(taken).await }).await;
-    if let Err(error) = done.and_then(|done| done.map_err(|error| error.to_string())) {
+    if let Err(error) = done.and_then(|done| done.map_err(|error| in_full(&*error).to_string())) {
         let node = registry.node();
         tracing::warn!(%node, %name, %error, "a name that has moved here is given up");
         if planted!("of-no-use-and-kept") {

@@ -100,7 +100,7 @@ impl Semaphore {
             return Err(AcquireError::NoPlaces);
         }
         // Until it is given to the guard, whoever stops waiting drops it.
-        let place = Place(seat().await.map_err(|error| AcquireError::NotStarted(error.to_string()))?);
+        let place = Place(seat().await.map_err(|error| AcquireError::NotStarted(error.into()))?);
         let address = self.registry.local(&place.0)?;
         let id = GroupId::semaphore(&self.name, self.limit);
         let (group, actor, kind) = (id.clone(), address.pid, Never::kind());

@@ -13,6 +13,7 @@ use std::{
 
 use callsign_store::{
     ids::{NodeName, Position},
+    in_full,
     lock::lock,
     supervision::{Supervisor, caught},
 };
@@ -245,7 +246,7 @@ impl Registry {
             Started::Ours(held) => Some(held.token()),
             Started::Theirs(entry) => Some(entry.token()),
         };
-        in_span(span, self.start_boxed(name.into(), options, M::kind(), begin), token).await
+        in_span(span, self.start_boxed(name.into(), options, Kind::of_messages::<M>(), begin), token).await
     }
 
     async fn start_boxed(
@@ -302,7 +303,7 @@ where
 {
     let actor = match caught("the start of a name", async move { start(starting).await }).await {
         Ok(Ok(actor)) => actor,
-        Ok(Err(error)) => return (Yielded::Failed { reason: error.to_string() }, None),
+        Ok(Err(error)) => return (Yielded::Failed { reason: in_full(&*error).to_string() }, None),
         Err(reason) => return (Yielded::Panicked { reason }, None),
     };
     // Has peers reach it, and says where it is.

@@ -13,6 +13,7 @@ use std::{
 use bytes::Bytes;
 use callsign_store::{
     ids::{NodeName, Position},
+    in_full,
     lock::lock,
     planted,
     supervision::{Supervisor, caught},
@@ -242,7 +243,8 @@ pub(super) fn give(
             // Its claim has ended meanwhile.
             None => Err("it is not held any more".to_owned()),
         };
-        let data = given.and_then(|given| given.map(Bytes::from).map_err(|error| error.to_string()));
+        let data =
+            given.and_then(|given| given.map(Bytes::from).map_err(|error| in_full(&*error).to_string()));
         shared.push(Input::Given { name, consent, data });
     });
 }

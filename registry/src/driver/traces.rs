@@ -5,13 +5,14 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt,
+    error::Error,
     future::Future,
     sync::Mutex,
 };
 
 use callsign_store::{
     ids::{NodeName, Position},
+    in_full,
     lock::lock,
 };
 use callsign_transport::trace::{SPANS, TraceContext};
@@ -76,7 +77,7 @@ impl Traces {
 /// Runs a call in its span, which says in the end what came of it.
 ///
 /// No `async` block, which would keep the future twice.
-pub(crate) fn in_span<T, E: fmt::Display>(
+pub(crate) fn in_span<T, E: Error + 'static>(
     span: Span,
     call: impl Future<Output = Result<T, E>>,
     token: impl FnOnce(&T) -> Option<Position>,
@@ -87,7 +88,7 @@ pub(crate) fn in_span<T, E: fmt::Display>(
         if span.metadata().is_some_and(|metadata| metadata.target() == SPANS) {
             match &done {
                 Ok(done) => token(done).map(|token| span.record("token", token.0)),
-                Err(error) => Some(span.record("error", display(error))),
+                Err(error) => Some(span.record("error", display(in_full(error)))),
             };
         }
         done

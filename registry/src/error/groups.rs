@@ -1,6 +1,8 @@
 //! Why a group is not told something, and why a place is not had.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use ractor::SpawnErr;
 
 use crate::error::{LookupError, RegisterError};
 
@@ -16,6 +18,25 @@ pub enum GroupError {
     NotSent(#[from] callsign_transport::BroadcastError),
 }
 
+/// Why an actor of a [`Guard`](crate::Guard) was not started, as ractor says. Two of them are equal that say the same.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct NotSpawned(Arc<SpawnErr>);
+
+impl From<SpawnErr> for NotSpawned {
+    fn from(error: SpawnErr) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl PartialEq for NotSpawned {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for NotSpawned {}
+
 /// Why a place in a semaphore was not had. Whatever was granted is given up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -27,8 +48,8 @@ pub enum AcquireError {
     #[error("a semaphore must have a place")]
     NoPlaces,
     /// The actor of the guard was not started. Nothing was sent.
-    #[error("the actor of the guard was not started: {0}")]
-    NotStarted(String),
+    #[error("the actor of the guard was not started")]
+    NotStarted(#[source] NotSpawned),
     /// The place was lost while others held: the session of this node was closed, or the node has left.
     #[error("the place was lost while others held")]
     Lost,

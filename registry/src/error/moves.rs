@@ -26,11 +26,12 @@ pub enum TakeError {
     #[error(transparent)]
     Register(#[from] RegisterError),
     /// The holder's node said no. The holder keeps the name, and this call will not get it.
-    #[error("{name:?} was not given: {why}")]
+    #[error("{name:?} was not given")]
     Refused {
         /// The name asked for.
         name: String,
         /// Why.
+        #[source]
         why: TakeRefusal,
     },
     /// Nobody holds the name under that token, or not any more: it was given up, lost, or given to somebody else.
@@ -97,13 +98,14 @@ pub enum OfferError {
         node: NodeName,
     },
     /// The member did not take the name.
-    #[error("{node} did not take {name:?}: {why}")]
+    #[error("{node} did not take {name:?}")]
     Declined {
         /// The name.
         name: String,
         /// The member.
         node: NodeName,
         /// Why.
+        #[source]
         why: Decline,
     },
     /// The member neither asked for the name nor declined it in time. If it asks yet, it may get the name.
@@ -131,6 +133,6 @@ pub enum OfferError {
     #[error("the node has left the registry")]
     Left,
     /// A part of the node has failed.
-    #[error(transparent)]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }

@@ -100,8 +100,8 @@ pub enum RegisterError {
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has. If anything was granted, it ends with the
     /// node's session.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 /// A node that can be asked in another's place.
@@ -231,8 +231,8 @@ pub enum UnregisterError {
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has. The end of its session frees all its
     /// names.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 /// Why the metadata of a name was not replaced.
@@ -302,8 +302,8 @@ pub enum UpdateError {
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has. The end of its session frees all its
     /// names.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 #[cfg(test)]

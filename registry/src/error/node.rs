@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use callsign_elector::settings::{InForce, OutOfBounds};
+use callsign_elector::{
+    session::{OpenSessionError, SessionFailure, TimingError},
+    settings::{InForce, OutOfBounds},
+};
 use callsign_store::{
     OpenError,
     ids::{Incarnation, InvalidName, NodeName},
+    record::CorruptRecord,
     supervision::NodeFailure,
 };
 use callsign_transport::StartError;
@@ -23,8 +27,8 @@ pub enum JoinError {
     #[error(transparent)]
     Store(#[from] OpenError),
     /// The store did not answer in time. The session may have been opened; joining again continues or replaces it.
-    #[error("the store is unavailable: {0}")]
-    StoreUnavailable(String),
+    #[error("the store is unavailable")]
+    StoreUnavailable(#[source] OpenSessionError),
     /// The node cannot listen, or may not without a secret or certificates, or the certificate is not its own. Nothing was changed.
     #[error(transparent)]
     Transport(#[from] StartError),
@@ -46,11 +50,11 @@ pub enum JoinError {
         incarnation: Incarnation,
     },
     /// The timing leaves no room to beat twice. Nothing was changed.
-    #[error("the timing cannot work: {0}")]
-    Timing(String),
+    #[error("the timing cannot work")]
+    Timing(#[source] TimingError),
     /// A record in the store cannot be read. Nothing was changed.
-    #[error("the store holds a record that cannot be read: {0}")]
-    Corrupt(String),
+    #[error("the store holds a record that cannot be read")]
+    Corrupt(#[source] CorruptRecord),
     /// This node is a member of that registry already.
     #[error("this node has joined {registry} already")]
     AlreadyJoined {
@@ -61,8 +65,8 @@ pub enum JoinError {
     #[error("the node has left")]
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has. Nothing was changed.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 /// Why a setting was not seen to be set.
@@ -85,8 +89,8 @@ pub enum ConfigureError {
     #[error("the node has left")]
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 /// Why the process of a node has to be started anew.
@@ -94,8 +98,8 @@ pub enum ConfigureError {
 #[non_exhaustive]
 pub enum NotLive {
     /// A part of the node has ended that nobody had asked to, so the whole node has.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
     /// The node's member hangs, or is starved.
     #[error("the node's member has answered nothing for {waited:?}")]
     Unanswered {
@@ -109,8 +113,8 @@ pub enum NotLive {
 #[non_exhaustive]
 pub enum NotReady {
     /// A part of the node has ended that nobody had asked to, so the whole node has.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
     /// The node has left the registry.
     #[error("the node has left")]
     Left,
@@ -187,11 +191,11 @@ impl NotReady {
 #[non_exhaustive]
 pub enum LeaveError {
     /// The store could not be told in time: the session is closed by the others when its lease has run out.
-    #[error("the store could not be told: {0}; the others free this node's names when its lease has run out")]
-    StoreUnavailable(String),
+    #[error("the store could not be told; the others free this node's names when its lease has run out")]
+    StoreUnavailable(#[source] SessionFailure),
     /// The node had failed before, and was closed then, or tried to be.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 #[cfg(test)]
@@ -242,7 +246,7 @@ mod tests {
         assert_eq!(says(&status, true), NotReady::Unanswered { waited });
         status.draining = true;
         assert_eq!(says(&status, false), NotReady::Draining);
-        let failure = NodeFailure { part: "a part".into(), reason: "panicked".into() };
+        let failure = NodeFailure::new("a part", "panicked");
         status.failed = Some(failure.clone());
         assert_eq!(says(&status, false), NotReady::Failed(failure));
     }

@@ -28,8 +28,8 @@ pub enum LookupError {
         last_known: Option<Entry>,
     },
     /// A part of the node has ended that nobody had asked to, so the whole node has: nothing is known here any more.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 /// Why a name did not lead to an actor.
@@ -56,7 +56,7 @@ pub enum WhereisError {
         token: Position,
     },
     /// The name is held, but its actor cannot be reached from here in this way.
-    #[error("{name:?} is held on {}, but cannot be reached: {source}", entry.node)]
+    #[error("{name:?} is held on {}, but cannot be reached", entry.node)]
     Unreachable {
         /// The name.
         name: String,
@@ -88,8 +88,8 @@ pub enum WaitError {
     #[error("the node has left")]
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 /// Why a node says nothing of a name.
@@ -109,8 +109,8 @@ pub enum ExplainError {
     #[error("the node has left")]
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 /// Why nothing is watched.
@@ -124,8 +124,8 @@ pub enum WatchError {
     #[error("the node has left")]
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }
 
 /// Why waiting for a name came to nothing.
@@ -183,6 +183,6 @@ pub enum ConsistentError {
     #[error("the node has left")]
     Left,
     /// A part of the node has ended that nobody had asked to, so the whole node has.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
 }

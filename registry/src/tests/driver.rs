@@ -12,8 +12,8 @@ use callsign_store::{
     record::Record,
 };
 use callsign_transport::{
-    ActorAddress, Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, MemoryNetwork, Network, P,
-    RactorClusterMessage, RemoteMessage, remote_message,
+    Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, MemoryNetwork, Network, P, RactorClusterMessage,
+    RemoteMessage, remote_message,
 };
 use futures::{FutureExt, future::BoxFuture};
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -180,8 +180,8 @@ async fn refusals_say_what_happened() {
     nodes[2].wait_for(token, TEST_DEADLINE).await.unwrap();
     assert!(matches!(nodes[2].whereis::<Other>("x"), Err(WhereisError::Unreachable { .. })));
     // Nor by a reference that somebody has from an address with another kind in it.
-    let address = nodes[2].lookup("x").unwrap().unwrap().address().unwrap();
-    let lie = ActorAddress { kind: <Other as RemoteMessage>::kind(), ..address };
+    let mut lie = nodes[2].lookup("x").unwrap().unwrap().address().unwrap();
+    lie.kind = <Other as RemoteMessage>::kind();
     nodes[2].remote().resolve::<Other>(&lie).unwrap();
     assert!(matches!(nodes[2].whereis::<Other>("x"), Err(WhereisError::Unreachable { .. })));
     theirs.stop(None);

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::ids::NodeName;
+use callsign_store::{ids::NodeName, in_full};
 use callsign_transport::{P, RemoteMessage};
 use futures::{StreamExt, stream};
 use ractor::{ActorProcessingErr, ActorRef, ActorStatus, call_t};
@@ -253,7 +253,8 @@ async fn an_actor_that_does_not_get_its_name_is_not_left_running() {
     let held = b.register_with("x", &actor, options).await.unwrap();
     let error = b.offer("x", &name_of(&a), WAIT).await.unwrap_err();
     assert!(matches!(&error, OfferError::Declined { why: Decline::Failed { .. }, .. }), "{error}");
-    assert!(error.to_string().contains("not now"), "{error}");
+    let said = in_full(&error).to_string();
+    assert!(said.contains("not now"), "{said}");
     assert_eq!(held.check(), Ok(()));
     let vain = made.lock().unwrap()[0].clone();
     vain.wait(Some(TEST_DEADLINE)).await.expect("it is stopped");
@@ -340,7 +341,8 @@ async fn a_name_is_offered_by_hand_and_each_outcome_says_what_happened() {
     // The member may hear of it later than the application.
     a.shared.push(Input::Receives { kind: Counter::kind(), does: true });
     let declined = b.offer("w", &to_a, WAIT).await.unwrap_err();
-    assert!(declined.to_string().contains("taken back"), "{declined}");
+    let said = in_full(&declined).to_string();
+    assert!(said.contains("taken back"), "{said}");
 
     let _silent = a.receive(|_| std::future::pending::<Result<Received<Counter>, ActorProcessingErr>>());
     let silent = b.offer("w", &to_a, WAIT).await.unwrap_err();

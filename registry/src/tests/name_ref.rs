@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use callsign_store::in_full;
 use callsign_transport::P;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
@@ -236,11 +237,13 @@ async fn a_message_waits_for_those_before_it_and_a_call_no_longer_than_it_may() 
     let before = tokio::time::Instant::now();
     let short = Duration::from_secs(2);
     let queued = to.call(Counter::Get, short).await.unwrap_err();
-    assert!(matches!(&queued, CallError::NotSent(why) if why.contains("messages before it")), "{queued}");
+    let said = "the question was not sent: not sent within 2s: messages before it are waiting";
+    assert_eq!(in_full(&queued).to_string(), said);
     assert_eq!(before.elapsed(), short);
     drop(first);
     let nobody = to.call(Counter::Get, short).await.unwrap_err();
-    assert!(matches!(&nobody, CallError::NotSent(why) if why.contains("nobody")), "{nobody}");
+    let said = "the question was not sent: not sent within 2s: nobody holds \"counter\"";
+    assert_eq!(in_full(&nobody).to_string(), said);
     assert_eq!(before.elapsed(), 2 * short);
 }
 
@@ -252,6 +255,8 @@ async fn nobody_is_waited_for_by_a_node_that_has_failed_and_nothing_is_sent_to_w
     node.register("counter", &other).await.unwrap();
     let to = node.name_ref::<Other>("counter", NameRefOptions::default()).unwrap();
     let wrong = to.cast(Other::Nothing).await.unwrap_err();
+    let said = "not sent: the actor takes messages of test.counter/1, not of test.other/1";
+    assert_eq!(in_full(&wrong).to_string(), said);
     assert!(matches!(wrong, CastError::WrongType { .. }) && wrong.into_message().is_some());
     node.unregister("counter").await.unwrap();
     node.node.supervisor.sabotage("the timer of a registry");

@@ -38,7 +38,7 @@ fn who_has_failed_holds_nothing_and_knows_what_it_knew() {
         claims: 2,
         ..joining()
     };
-    let failure = NodeFailure { part: "x".into(), reason: "y".into() };
+    let failure = NodeFailure::new("x", "y");
     let after = Status {
         leader: Some(LeaderInfo { serving: false, ..leader }),
         leads: false,

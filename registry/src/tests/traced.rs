@@ -182,7 +182,7 @@ async fn each_call_has_a_span_with_what_came_of_it() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_nobody_listens_to_says_nothing_in_the_span_of_its_caller() {
     let spans = Collected::begin();
-    let call = in_span(Span::none(), async { Ok::<_, String>(()) }, |()| Some(Position(7)));
+    let call = in_span(Span::none(), async { Ok::<_, crate::LookupError>(()) }, |()| Some(Position(7)));
     call.instrument(info_span!(target: "test", "outer", token = Empty)).await.unwrap();
     assert_eq!(field(&spans.one("outer").await, "token"), None);
 }

@@ -241,7 +241,7 @@ impl World {
                 Err(error) => match Fault::from(error) {
                     // Nothing was claimed.
                     Fault::Transient { cause, .. } => Fault::Transient { maybe_committed: false, cause },
-                    fault @ Fault::Fatal(_) => fault,
+                    fault => fault,
                 },
             };
             return self.tell(at, Input::Answered { call, answer: Err(fault) });

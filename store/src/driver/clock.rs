@@ -6,6 +6,7 @@ use crate::core::time::Time;
 
 /// Where a driver reads the time.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Clock {
     /// The machine's boot-time clock: it advances through suspend, and nobody sets it.
     Boot,

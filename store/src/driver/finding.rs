@@ -1,6 +1,6 @@
 //! What a look at a store from outside has shown, in words.
 
-use crate::error::OpenError;
+use crate::{core::in_full::in_full, error::OpenError};
 
 /// What one look has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl From<&OpenError> for Finding {
             OpenError::NoWriteAheadLog { .. } => ("filesystem", Verdict::No, Some("use a local file system")),
             OpenError::Io { .. } | OpenError::Database { .. } => ("reach", Verdict::No, None),
         };
-        let finding = Self::new(check, verdict, error.to_string());
+        let finding = Self::new(check, verdict, in_full(error).to_string());
         match advice {
             Some(advice) => finding.advise(advice),
             None => finding,

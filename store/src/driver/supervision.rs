@@ -34,11 +34,20 @@ pub use turns::{Turn, Turns};
 /// Why a node has failed: what ended first though nobody asked it to, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[error("{part} {reason}")]
+#[non_exhaustive]
 pub struct NodeFailure {
     /// The part of the node: a task, an actor or a thread.
     pub part: String,
     /// How it ended: `panicked: ...`, say.
     pub reason: String,
+}
+
+impl NodeFailure {
+    /// What ended, and how.
+    #[must_use]
+    pub fn new(part: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { part: part.into(), reason: reason.into() }
+    }
 }
 
 type Hook = Box<dyn FnOnce(&NodeFailure) + Send>;

@@ -68,10 +68,7 @@ fn expanded(arguments: &Arguments, item: TokenStream) -> Result<TokenStream, Err
             }
 
             impl #home::RemoteMessage for #name {
-                fn kind() -> #home::Kind {
-                    const KIND: #home::Kind = #home::Kind::of(#tag);
-                    KIND
-                }
+                const TAG: &'static str = #tag;
             }
         };
     })

@@ -32,6 +32,7 @@ impl fmt::Display for Carrier {
 
 /// Whether links are authenticated and encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Security {
     /// Neither: loopback only.
     Plain,

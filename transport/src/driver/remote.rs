@@ -60,6 +60,7 @@ mod reference;
 mod resolved;
 pub(crate) mod side;
 mod swept;
+mod tags;
 mod traced;
 pub(crate) mod watcher;
 
@@ -145,8 +146,9 @@ impl Endpoint {
         &self,
         address: &ActorAddress,
     ) -> Result<(ActorCell, Option<Arc<News>>), ResolveError> {
-        if address.kind != M::kind() {
-            return Err(ResolveError::WrongType { expected: M::kind(), found: address.kind });
+        let expected = Kind::of_messages::<M>();
+        if address.kind != expected {
+            return Err(ResolveError::WrongType { expected, found: Some(address.kind) });
         }
         let same = |peer: &PeerId| {
             if peer.incarnation == address.incarnation {
@@ -173,7 +175,7 @@ fn here<M: RemoteMessage>(pid: u64) -> Result<ActorCell, ResolveError> {
     let actor = where_is_pid(ActorId::Local(pid)).ok_or(ResolveError::Gone)?;
     if actor.is_message_type_of::<M>() != Some(true) {
         // The kind is the right one, so two types share a tag; what the actor's own is cannot be asked.
-        return Err(ResolveError::WrongType { expected: M::kind(), found: Kind(0) });
+        return Err(ResolveError::WrongType { expected: Kind::of_messages::<M>(), found: None });
     }
     Ok(actor)
 }

@@ -65,7 +65,7 @@ struct Material {
 #[non_exhaustive]
 pub enum BadTls {
     /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Unreadable {
         /// Which.
         path: PathBuf,
@@ -84,8 +84,8 @@ pub enum BadTls {
     #[error("the key does not belong to the certificate")]
     OtherKey,
     /// The authorities given do not vouch for the certificate, at this moment or at all: others would not take it.
-    #[error("the certificate is not good: {0}")]
-    NotGood(CertificateFault),
+    #[error("the certificate is not good")]
+    NotGood(#[source] CertificateFault),
 }
 
 impl Tls {

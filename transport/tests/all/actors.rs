@@ -169,12 +169,12 @@ async fn a_call_that_is_not_answered_ends_at_once(carrier: Carrier) {
     assert_eq!(answer(remote.call(CounterMessage::Ignore, CALL_TIMEOUT).await), None, "the port was dropped");
     assert_eq!(get(remote).await, Some(0), "which harms nobody");
 
-    let unknown = ActorAddress { pid: u64::MAX, ..address.clone() };
+    let unknown = altered(address, |it| it.pid = u64::MAX);
     assert_eq!(get(&b.resolve(&unknown).unwrap()).await, None, "no such actor");
 
     let secret = self::counter().await;
     let ractor::ActorId::Local(pid) = secret.get_id() else { panic!() };
-    let not_exported = ActorAddress { pid, ..address.clone() };
+    let not_exported = altered(address, |it| it.pid = pid);
     assert_eq!(get(&b.resolve(&not_exported).unwrap()).await, None, "it was not exported");
     a.export(&secret.get_cell(), Kind::of("test.Counter"));
     assert_eq!(get(&b.resolve(&not_exported).unwrap()).await, Some(0), "now it was");
@@ -206,16 +206,25 @@ async fn messages_of_another_kind_are_refused(carrier: Carrier) {
     let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { a, b, address, .. } = &scene;
     for endpoint in [a, b] {
-        let wrong = endpoint.resolve::<Unrelated>(address);
-        assert!(matches!(wrong, Err(ResolveError::WrongType { .. })), "{wrong:?}");
+        let wrong = endpoint.resolve::<Unrelated>(address).unwrap_err();
+        assert!(matches!(wrong, ResolveError::WrongType { found: Some(_), .. }), "{wrong:?}");
+        let named = "the actor takes messages of test.Counter, not of test.Unrelated";
+        assert_eq!(wrong.to_string(), named);
+        // No type of this program has that tag.
+        let unheard = altered(address, |it| it.kind = Kind::of("test.Unheard"));
+        let wrong = endpoint.resolve::<Unrelated>(&unheard).unwrap_err();
+        let in_words =
+            "the actor takes messages of a kind that this program does not know, not of test.Unrelated";
+        assert_eq!(wrong.to_string(), in_words);
     }
     // A peer that lies about the kind gets nowhere either.
-    let lie = ActorAddress { kind: Kind::of("test.Unrelated"), ..address.clone() };
+    let lie = altered(address, |it| it.kind = Kind::of("test.Unrelated"));
     let lying = b.resolve::<Unrelated>(&lie).unwrap();
     assert_eq!(answer(lying.call(Unrelated::Get, CALL_TIMEOUT).await), None);
     // Here the type itself is looked at.
-    let wrong = a.resolve::<OtherCounterMessage>(address);
-    assert!(matches!(wrong, Err(ResolveError::WrongType { found: Kind(0), .. })), "{wrong:?}");
+    let wrong = a.resolve::<OtherCounterMessage>(address).unwrap_err();
+    assert!(matches!(wrong, ResolveError::WrongType { found: None, .. }), "{wrong:?}");
+    assert_eq!(wrong.to_string(), "the actor takes other messages than those of test.Counter");
 }
 
 async fn what_cannot_be_decoded_is_dropped_and_its_call_fails_and_the_actor_lives(carrier: Carrier) {
@@ -263,7 +272,7 @@ async fn an_address_has_one_proxy_however_often_it_is_resolved(carrier: Carrier)
 async fn resolving_works_outside_of_a_runtime(carrier: Carrier) {
     let scene = Scene::over(&memory(carrier).1).await; // dropping an endpoint ends it
     let Scene { b, address, .. } = &scene;
-    let fresh = ActorAddress { pid: address.pid + 1_000_000, ..address.clone() };
+    let fresh = altered(address, |it| it.pid = address.pid + 1_000_000);
     let b = b.clone();
     std::thread::spawn(move || b.resolve::<CounterMessage>(&fresh).unwrap()).join().unwrap();
 }

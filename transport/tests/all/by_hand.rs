@@ -49,7 +49,7 @@ async fn next_with_tag(stream: &mut TcpStream, tag: u8) -> Vec<u8> {
 /// The actor 5 of "z".
 fn of_z(a: &Endpoint) -> ActorRef<Say> {
     let kind = Kind::of("test.byhand.Say");
-    a.resolve(&ActorAddress { node: "z".into(), incarnation: 7, pid: 5, kind }).unwrap()
+    a.resolve(&ActorAddress::new("z", 7, 5, kind)).unwrap()
 }
 
 fn kind() -> [u8; 8] {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
+use callsign_store::in_full;
 use callsign_transport::{
     BadPermits, BadTls, Carrier, CertificateFault, DownReason, Endpoint, Keys, KeysRefused, LinkEvent,
     LinkEvents, MemoryNetwork, Network, PeerId, Permits, Refused, Secret, Security, StartError, Tls, Whose,
@@ -461,11 +462,12 @@ fn files_that_do_not_belong_together_are_refused_each_with_its_reason() {
         ),
         (pem, &key, pem, "the certificate is not good: "),
     ] {
-        let error = Tls::from_pem(certificate, key, authorities).unwrap_err().to_string();
+        let error = Tls::from_pem(certificate, key, authorities).unwrap_err();
+        let error = in_full(&error).to_string();
         assert!(error.starts_with(says), "{error}, not {says}");
     }
     let missing = Tls::from_files("/nowhere/cert.pem", "/nowhere/key.pem", "/nowhere/ca.pem").unwrap_err();
-    assert!(missing.to_string().starts_with("cannot read /nowhere/cert.pem: "), "{missing}");
+    assert!(in_full(&missing).to_string().starts_with("cannot read /nowhere/cert.pem: "), "{missing}");
     let halves = [&certificate.as_bytes()[..certificate.len() / 2], certificate.as_bytes()];
     assert!(Tls::from_pem(halves[0], &key, pem).is_err(), "half written");
     assert!(!format!("{made:?}").contains("PRIVATE"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::*;
 use callsign_store::testing::log::Listening;
-use callsign_transport::{ActorAddress, Carrier, Kind, Lane, P, RactorClusterMessage, remote_message};
+use callsign_transport::{Carrier, Kind, Lane, P, RactorClusterMessage, remote_message};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
 #[derive(RactorClusterMessage)]
@@ -52,7 +52,7 @@ async fn what_a_peer_sends_to_actors_that_it_cannot_reach_is_said_ever_more_rare
     let Linked { a, b, .. } = linked_over(&memory(Carrier::Connection).1).await;
     let address = a.address_of(&noted().await);
     for n in 0..20 {
-        b.resolve::<Note>(&ActorAddress { pid: (1 << 40) + n, ..address.clone() }).unwrap();
+        b.resolve::<Note>(&altered(&address, |it| it.pid = (1 << 40) + n)).unwrap();
     }
     let refused = || a.refusal_counts().get("no-such-actor").copied() == Some(20);
     until("all are refused", || refused().then_some(())).await;

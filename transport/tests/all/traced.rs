@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{spans::Collected, *};
-use callsign_transport::{Carrier, Kind, RemoteMessage, message};
+use callsign_transport::{Carrier, RemoteMessage, message};
 use ractor::{
     Actor, ActorProcessingErr, ActorRef, Message, RpcReplyPort,
     message::{BoxedDowncastErr, SerializedMessage},
@@ -214,9 +214,7 @@ impl Message for Raw {
 }
 
 impl RemoteMessage for Raw {
-    fn kind() -> Kind {
-        Kind::of("test.traced.Raw/1")
-    }
+    const TAG: &'static str = "test.traced.Raw/1";
 }
 
 struct Answers;

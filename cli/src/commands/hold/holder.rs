@@ -3,7 +3,7 @@
 use std::{process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Result;
-use callsign::{RegisterError, RegisterOptions, Registration, Registry, UntilError};
+use callsign::{RegisterError, RegisterOptions, Registration, Registry, UntilError, in_full};
 use callsign_store::time::Time;
 use ractor::ActorRef;
 use tokio::sync::{Notify, watch};
@@ -83,7 +83,7 @@ impl Holder<'_> {
         };
         loop {
             if let Err(why) = self.registry.ready(SERVES).await {
-                say_once(format!("waits for the registry: {why}"));
+                say_once(format!("waits for the registry: {}", in_full(&why)));
                 tokio::time::sleep(ASK_AGAIN).await;
                 continue;
             }
@@ -96,7 +96,7 @@ impl Holder<'_> {
             };
             match &error {
                 RegisterError::Taken { .. } if self.args.wait => {
-                    say_once(format!("waiting: {error}"));
+                    say_once(format!("waiting: {}", in_full(&error)));
                     service::is_ready("waits for the name");
                     // Others may wait for it, too, so it is asked for again.
                     while let Err(UntilError::TimedOut { .. }) =
@@ -104,18 +104,18 @@ impl Holder<'_> {
                     {}
                 }
                 RegisterError::NotPermitted { .. } if self.args.wait => {
-                    say_once(format!("{error}; waits for another certificate"));
+                    say_once(format!("{}; waits for another certificate", in_full(&error)));
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
                 RegisterError::Taken { .. } | RegisterError::NotPermitted { .. } => {
-                    say_once(format!("{error}"));
+                    say_once(in_full(&error).to_string());
                     return Ok(None);
                 }
                 RegisterError::BadName(_) => return Err(Usage::because(error).into()),
                 RegisterError::Left | RegisterError::Failed(_) => return Err(error.into()),
                 // Asking again is for the same actor, and finds out what became of it.
                 _ => {
-                    say_once(format!("{error}; tries again"));
+                    say_once(format!("{}; tries again", in_full(&error)));
                     tokio::time::sleep(ASK_AGAIN).await;
                 }
             }

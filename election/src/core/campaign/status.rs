@@ -86,8 +86,8 @@ pub enum Trouble {
     #[error(transparent)]
     Fault(Fault),
     /// The oracle refused, for another reason than that somebody leads.
-    #[error("the oracle refused: {0}")]
-    Refused(Refusal),
+    #[error("the oracle refused")]
+    Refused(#[source] Refusal),
     /// The oracle granted something that cannot be used.
     #[error(transparent)]
     Unusable(Unusable),

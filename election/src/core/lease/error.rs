@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use callsign_store::{TooLarge, record::CorruptRecord};
+use callsign_store::{TooLarge, in_full, record::CorruptRecord};
 
 use crate::{
     core::{config::Invalid, state::Refused, term::Term},
@@ -26,8 +26,8 @@ pub enum ElectionError {
     #[error("another process takes part under the same id")]
     DuplicateIdentity,
     /// It may not be.
-    #[error("refused: {0}")]
-    Refused(Refused),
+    #[error("the election refuses it")]
+    Refused(#[source] Refused),
     /// What was asked for cannot work.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -47,11 +47,12 @@ pub enum ElectionError {
     #[error("the election's counter is at its end")]
     Exhausted,
     /// A record of the election cannot be read. Nothing is concluded from it.
-    #[error("the election's {what}: {why}")]
+    #[error("the election's {what} cannot be read")]
     Corrupt {
         /// Which record.
         what: &'static str,
         /// Why.
+        #[source]
         why: CorruptRecord,
     },
     /// Others changed the same records all the time. Nothing was changed.
@@ -73,7 +74,7 @@ pub enum ElectionError {
 
 impl From<ElectionError> for Fault {
     fn from(error: ElectionError) -> Self {
-        let cause = error.to_string();
+        let cause = in_full(&error).to_string();
         match error {
             ElectionError::Unknown => Self::Transient { maybe_committed: true, cause },
             // Somebody may initialise it, and others may let it pass.

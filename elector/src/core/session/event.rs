@@ -5,6 +5,7 @@ use std::fmt;
 use callsign_store::{
     Key, TooLarge,
     ids::{Incarnation, NodeName, SessionId},
+    in_full,
     record::CorruptRecord,
     time::Time,
 };
@@ -115,7 +116,7 @@ impl fmt::Display for SessionEvent {
                 write!(f, "the session record of {node} cannot be read: {error}")
             }
             Self::Left => f.write_str("the node has left, and its session is closed"),
-            Self::Failed(failure) => write!(f, "the session cannot be kept: {failure}"),
+            Self::Failed(failure) => write!(f, "the session cannot be kept: {}", in_full(failure)),
         }
     }
 }
@@ -125,19 +126,20 @@ impl fmt::Display for SessionEvent {
 #[non_exhaustive]
 pub enum SessionFailure {
     /// This node's own record could not be read when the node was started. It was left as it is.
-    #[error("this node's session record is corrupt: {0}")]
-    Corrupt(CorruptRecord),
+    #[error("this node's session record is corrupt")]
+    Corrupt(#[source] CorruptRecord),
     /// This node's own record has the greatest number there is.
     #[error("this node's session number or beat cannot grow any more")]
     Exhausted,
     /// The store does not take the record.
-    #[error("the store does not take the session record: {0}")]
-    TooLarge(TooLarge),
+    #[error("the store does not take the session record")]
+    TooLarge(#[source] TooLarge),
     /// The node left, but the closing of its session was not confirmed in time. It may be closed; if it is not, the
     /// other nodes close it after its lease.
-    #[error("the closing of the session was not confirmed in time ({obstacle})")]
+    #[error("the closing of the session was not confirmed in time")]
     LeaveUnconfirmed {
         /// What was in the way last.
+        #[source]
         obstacle: Obstacle,
     },
 }

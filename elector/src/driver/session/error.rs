@@ -7,7 +7,10 @@ use callsign_store::{
     record::CorruptRecord,
 };
 
-use crate::core::session::{event::SessionFailure, timing::TimingError};
+use crate::core::session::{
+    event::{Obstacle, SessionFailure},
+    timing::TimingError,
+};
 
 /// Why a session was not opened. None will be: an opening whose outcome is unknown is closed again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,11 +34,11 @@ pub enum OpenSessionError {
         incarnation: Incarnation,
     },
     /// The store could not be reached in time.
-    #[error("the session could not be opened in time: {0}")]
-    StoreUnavailable(String),
+    #[error("the session could not be opened in time")]
+    StoreUnavailable(#[source] Obstacle),
     /// This node's own record cannot be read. It was left as it is.
-    #[error("this node's session record is corrupt: {0}")]
-    Corrupt(CorruptRecord),
+    #[error("this node's session record is corrupt")]
+    Corrupt(#[source] CorruptRecord),
     /// A session cannot be kept with these durations. Nothing was started.
     #[error(transparent)]
     Timing(TimingError),

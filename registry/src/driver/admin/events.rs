@@ -12,6 +12,7 @@ use axum::{
         sse::{Event, KeepAlive, Sse},
     },
 };
+use callsign_store::in_full;
 use futures::{Stream, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,7 +51,7 @@ pub(super) async fn watch(
         None => registry.watch(select),
         Some(position) => registry.watch_from(select, position),
     };
-    let watch = watch.map_err(|error| HttpRefusal::unavailable("left", error.to_string()))?;
+    let watch = watch.map_err(|error| HttpRefusal::unavailable("left", in_full(&error).to_string()))?;
     Ok(Sse::new(events(watch, from)).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
 }
 

@@ -1,6 +1,7 @@
 //! Names: who holds one, and which there are, page by page.
 
 use axum::{Json, extract::State};
+use callsign_store::in_full;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -71,7 +72,7 @@ pub(super) fn filter(prefix: &str, node: Option<&str>, meta: Option<&str>) -> Re
             HttpRefusal::usage("bad_meta", format!("{pair:?} is not of the form field=value"))
         })?;
         let equal = select.meta_eq(field, value);
-        select = equal.map_err(|error| HttpRefusal::usage("bad_meta", error.to_string()))?;
+        select = equal.map_err(|error| HttpRefusal::usage("bad_meta", in_full(&error).to_string()))?;
     }
     Ok(select)
 }

@@ -157,4 +157,10 @@ mod tests {
         let statuses = [no, unknown, unavailable, usage].map(|refusal| refusal.verdict.exit_status());
         assert_eq!(statuses, [1, 3, 3, 2]);
     }
+
+    #[test]
+    fn a_refusal_says_what_its_error_comes_from() {
+        let failed: HttpRefusal = RegisterError::Failed(crate::NodeFailure::new("a part", "panicked")).into();
+        assert_eq!(failed.message, "the node has failed: a part panicked");
+    }
 }

@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use callsign_elector::session::{self, SessionFailure};
-use callsign_store::{Time, ids::RegistryName, lock::lock};
+use callsign_elector::session::{self, Obstacle, SessionFailure};
+use callsign_store::{Time, ids::RegistryName, in_full, lock::lock};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
 
@@ -111,8 +111,10 @@ impl Node {
         }
         match self.closed() {
             Some(Ok(())) => Ok(()),
-            Some(Err(error)) => Err(LeaveError::StoreUnavailable(error.to_string())),
-            None => Err(LeaveError::StoreUnavailable(format!("no answer within {CLOSE:?}"))),
+            Some(Err(error)) => Err(LeaveError::StoreUnavailable(error)),
+            None => Err(LeaveError::StoreUnavailable(SessionFailure::LeaveUnconfirmed {
+                obstacle: Obstacle::NoAnswer,
+            })),
         }
     }
 
@@ -190,7 +192,9 @@ impl Node {
             if me.supervisor.failure().is_some() {
                 match me.closed() {
                     Some(Ok(())) => tracing::info!("the session of the failed node is closed"),
-                    Some(Err(error)) => tracing::warn!(%error, "the session of the failed node may be open"),
+                    Some(Err(error)) => {
+                        tracing::warn!(error = %in_full(&error), "the session of the failed node may be open")
+                    }
                     None => {
                         tracing::warn!(
                             "the session of the failed node may be open: the store does not answer"

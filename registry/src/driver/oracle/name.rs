@@ -10,6 +10,7 @@ use callsign_election::{
     Validity, Verdict,
 };
 use callsign_store::ids::{Ballot, Epoch, MemberId};
+use callsign_store::in_full;
 use futures::stream::{self, BoxStream};
 use ractor::{ActorRef, ActorStatus};
 
@@ -117,8 +118,8 @@ fn term_of(holder: &Entry) -> Option<Term> {
     })
 }
 
-fn transient(maybe_committed: bool, cause: impl std::fmt::Display) -> Fault {
-    Fault::Transient { maybe_committed, cause: cause.to_string() }
+fn transient(maybe_committed: bool, cause: impl std::error::Error + 'static) -> Fault {
+    Fault::Transient { maybe_committed, cause: in_full(&cause).to_string() }
 }
 
 impl Oracle for RegistryOracle {
@@ -145,7 +146,7 @@ impl Oracle for RegistryOracle {
                 let token = registration.token();
                 let term = Term {
                     leader: MemberId::new(self.registry.node())
-                        .map_err(|error| Fault::Fatal(error.to_string()))?,
+                        .map_err(|error| Fault::Fatal(in_full(&error).to_string()))?,
                     incarnation: self.registry.node.incarnation,
                     epoch: Epoch(token.0),
                     elected_at: AuthorityTime(token.0),
@@ -164,7 +165,7 @@ impl Oracle for RegistryOracle {
                 Ok(denial(why, Some(&holder)))
             }
             Err(RegisterError::NotPermitted { .. }) => Ok(denial(Refusal::Ineligible, None)),
-            Err(error @ RegisterError::BadName(_)) => Err(Fault::Fatal(error.to_string())),
+            Err(error @ RegisterError::BadName(_)) => Err(Fault::Fatal(in_full(&error).to_string())),
             Err(error @ (RegisterError::Unknown { .. } | RegisterError::SessionLost { .. })) => {
                 Err(transient(true, error))
             }

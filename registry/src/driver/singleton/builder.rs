@@ -13,6 +13,7 @@ use callsign_election::{
 };
 use callsign_store::{
     ids::{ElectionName, Incarnation, InvalidName, MemberId},
+    in_full,
     supervision::NodeFailure,
 };
 use callsign_transport::RemoteMessage;
@@ -52,13 +53,13 @@ pub enum SingletonError {
     #[error("the node is about to leave")]
     Draining,
     /// The node has failed, and runs nothing new.
-    #[error("the node has failed: {0}")]
-    Failed(NodeFailure),
+    #[error("the node has failed")]
+    Failed(#[source] NodeFailure),
     /// The oracle declined: there is no election here.
     #[error("the oracle takes no part")]
     Ignored,
     /// The supervisor did not start.
-    #[error("the supervisor did not start: {0}")]
+    #[error("the supervisor did not start")]
     Supervisor(#[from] SpawnErr),
 }
 
@@ -340,7 +341,7 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
             let inner = weak.upgrade()?;
             Some(Box::pin(async move {
                 if let Err(error) = inner.stop().await {
-                    tracing::warn!(%error, "a singleton of a node that leaves");
+                    tracing::warn!(error = %in_full(&error), "a singleton of a node that leaves");
                 }
             }))
         }));

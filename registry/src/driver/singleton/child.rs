@@ -7,7 +7,7 @@ use std::{
 };
 
 use callsign_election::{Grant, Leadership, Term};
-use callsign_store::lock::lock;
+use callsign_store::{in_full, lock::lock};
 use callsign_transport::RemoteMessage;
 use futures::{FutureExt, future::BoxFuture};
 use ractor::{Actor, ActorCell, ActorRef, SpawnErr};
@@ -148,7 +148,7 @@ pub(crate) async fn run<R>(
     };
     let (child, task) = match spawned {
         Err(_) => return Err("what makes the child panicked".into()),
-        Ok(Err(error)) => return Err(error.to_string()),
+        Ok(Err(error)) => return Err(in_full(&error).to_string()),
         Ok(Ok(spawned)) => spawned,
     };
     child_handle.running(&cell(&child), &task);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_store::{Clock, ids::Epoch, supervision::foreign_async};
+use callsign_store::{Clock, ids::Epoch, in_full, supervision::foreign_async};
 use callsign_transport::RemoteMessage;
 use ractor::ActorRef;
 use tokio::sync::Notify;
@@ -61,8 +61,8 @@ pub(super) async fn keep<M: RemoteMessage>(
                     (why, None)
                 }
                 Err(error) => {
-                    events.tell(&SingletonEvent::NotRegistered { why: error.to_string() });
-                    (error.to_string(), Some(REGISTER_RETRY))
+                    events.tell(&SingletonEvent::NotRegistered { why: in_full(&error).to_string() });
+                    (in_full(&error).to_string(), Some(REGISTER_RETRY))
                 }
             };
             let now = clock.now();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use callsign_election::{Grant, Leadership, Term, role::Lost};
-use callsign_store::{Clock, Time, lock::lock, supervision};
+use callsign_store::{Clock, Time, in_full, lock::lock, supervision};
 use callsign_transport::RemoteMessage;
 use futures::FutureExt;
 use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
@@ -197,7 +197,7 @@ where
                 state.last_words = Some((cell.get_id(), why.unwrap_or_else(|| "it ended".into())));
             }
             SupervisionEvent::ActorFailed(cell, error) => {
-                state.last_words = Some((cell.get_id(), error.to_string()));
+                state.last_words = Some((cell.get_id(), in_full(&*error).to_string()));
             }
             _ => {}
         }

@@ -37,7 +37,7 @@ impl Actor for Echo {
 }
 
 fn failure(part: &str, reason: &str) -> NodeFailure {
-    NodeFailure { part: part.to_owned(), reason: reason.to_owned() }
+    NodeFailure::new(part, reason)
 }
 
 async fn failed(supervisor: &Supervisor) -> NodeFailure {

@@ -22,6 +22,7 @@ pub trait Turns: Send + Sync + fmt::Debug {
 }
 
 /// What a part may do.
+#[non_exhaustive]
 pub enum Turn {
     /// Run.
     Runs,

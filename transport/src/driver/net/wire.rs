@@ -30,7 +30,7 @@ pub(crate) enum ReadError {
     #[error("{0}")]
     Violation(String),
     /// The connection broke.
-    #[error("{0}")]
+    #[error(transparent)]
     Broken(#[from] io::Error),
 }
 

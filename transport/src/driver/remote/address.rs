@@ -10,6 +10,7 @@ use crate::core::{ends::End, frame::NotDelivered, held::NoReference, peer::PeerI
 
 /// Where an actor lives: what travels in place of an `ActorRef`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ActorAddress {
     /// The node.
     pub node: Arc<str>,
@@ -19,6 +20,14 @@ pub struct ActorAddress {
     pub pid: u64,
     /// What messages it takes.
     pub kind: Kind,
+}
+
+impl ActorAddress {
+    /// The actor with this number in an incarnation of a node, which takes messages of this kind.
+    #[must_use]
+    pub fn new(node: impl Into<Arc<str>>, incarnation: u64, pid: u64, kind: Kind) -> Self {
+        Self { node: node.into(), incarnation, pid, kind }
+    }
 }
 
 impl std::fmt::Display for ActorAddress {
@@ -59,12 +68,13 @@ pub enum ResolveError {
         waited: Duration,
     },
     /// The actor takes other messages.
-    #[error("the actor takes messages of {found}, not of {expected}")]
+    #[error("the actor takes {}", other_messages(*found, *expected))]
     WrongType {
         /// Of the type asked for.
         expected: Kind,
-        /// Of the address, or of the actor that was found.
-        found: Kind,
+        /// What the actor takes, as its address says. `None`: the address says what was asked for, and what the actor takes
+        /// instead is not known.
+        found: Option<Kind>,
     },
     /// The node is there in another incarnation; which of the two is newer is not known here.
     #[error("{linked} is linked, the address is of incarnation {wanted}")]
@@ -75,8 +85,15 @@ pub enum ResolveError {
         linked: PeerId,
     },
     /// The proxy could not be started.
-    #[error("the proxy did not start: {0}")]
+    #[error("the proxy did not start")]
     Proxy(#[from] SpawnErr),
+}
+
+fn other_messages(found: Option<Kind>, expected: Kind) -> String {
+    match found {
+        Some(found) => format!("messages of {found}, not of {expected}"),
+        None => format!("other messages than those of {expected}"),
+    }
 }
 
 impl From<NoReference> for ResolveError {
@@ -94,7 +111,7 @@ impl ResolveError {
         match end {
             End::Not(NotDelivered::NotExported) => Self::NotExported,
             // What it takes was not said.
-            End::Not(NotDelivered::WrongKind) => Self::WrongType { expected, found: Kind(0) },
+            End::Not(NotDelivered::WrongKind) => Self::WrongType { expected, found: None },
             End::TooMany(limit) => Self::TooMany { limit: usize::try_from(*limit).unwrap_or(usize::MAX) },
             End::Stopped(_) | End::Failed(_) | End::Not(NotDelivered::Gone | NotDelivered::NoAnswer) => {
                 Self::Gone

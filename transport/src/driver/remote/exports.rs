@@ -42,7 +42,7 @@ impl Exports {
 
     /// Messages of this type.
     pub(super) fn add_typed<M: RemoteMessage>(&self, actor: ActorCell) {
-        self.insert(Export { actor, kind: M::kind(), send_to: Some(send_to::<M>) });
+        self.insert(Export { actor, kind: Kind::of_messages::<M>(), send_to: Some(send_to::<M>) });
     }
 
     fn insert(&self, export: Export) {

@@ -4,6 +4,8 @@ use callsign_store::hash::{FNV_BASIS, fnv1a};
 use ractor::BytesConvertable;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use super::tags;
+
 /// Identifies a message type across nodes: a hash of a tag that its author chose.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -15,17 +17,29 @@ impl Kind {
     pub const fn of(tag: &str) -> Self {
         Self(fnv1a(FNV_BASIS, tag.as_bytes()))
     }
+
+    /// The kind of a message type, whose tag this process knows from now on.
+    pub fn of_messages<M: RemoteMessage>() -> Self {
+        tags::used::<M>()
+    }
+
+    /// The tag of the kind. `None`: this process has not used messages of this kind yet, so it knows only their number.
+    #[must_use]
+    pub fn tag(self) -> Option<&'static str> {
+        tags::of(self)
+    }
 }
 
+/// The tag, where this process has used messages of the kind; otherwise words for a kind that it does not know.
 impl std::fmt::Display for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "kind {:016x}", self.0)
+        f.write_str(self.tag().unwrap_or("a kind that this program does not know"))
     }
 }
 
 impl std::fmt::Debug for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{self}")
+        write!(f, "kind {:016x}", self.0)
     }
 }
 
@@ -43,8 +57,14 @@ impl std::fmt::Debug for Kind {
     note = "put `#[callsign::message(\"app.Type/1\")]` on the enum"
 )]
 pub trait RemoteMessage: ractor::Message {
-    /// The type's kind, the same on all nodes.
-    fn kind() -> Kind;
+    /// The type's tag, such as `"app.Counter/1"`, the same on all nodes.
+    const TAG: &'static str;
+
+    /// The type's kind: what travels in place of the tag.
+    #[must_use]
+    fn kind() -> Kind {
+        const { Kind::of(Self::TAG) }
+    }
 }
 
 /// Implements [`RemoteMessage`] for a type under a tag: `remote_message!(Counter, "app.Counter");`
@@ -52,10 +72,7 @@ pub trait RemoteMessage: ractor::Message {
 macro_rules! remote_message {
     ($type:ty, $tag:expr) => {
         impl $crate::RemoteMessage for $type {
-            fn kind() -> $crate::Kind {
-                const KIND: $crate::Kind = $crate::Kind::of($tag);
-                KIND
-            }
+            const TAG: &'static str = $tag;
         }
     };
 }

@@ -26,7 +26,7 @@ async fn what_was_resolved_is_found_again_while_it_leads_to_its_actor(carrier: C
     let again: ActorRef<CounterMessage> = b.resolve(address).unwrap();
     assert_eq!(found(&node, incarnation), Some(again.get_id()));
     // Under two kinds, of which one is a lie, the one that was asked for last is found.
-    let lie = ActorAddress { kind: Kind::of("test.Unrelated"), ..address.clone() };
+    let lie = altered(address, |it| it.kind = Kind::of("test.Unrelated"));
     let lying: ActorRef<Unrelated> = b.resolve(&lie).unwrap();
     assert_eq!(found(&node, incarnation), None);
     assert!(b.resolved::<Unrelated>(&node, incarnation, pid).is_some());

@@ -5,8 +5,8 @@ use std::{net::SocketAddr, ops, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use callsign_transport::{
-    Carrier, DownReason, Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, LinkId, MemoryNetwork,
-    Network, PeerId, Refused, Secret, SendError, StartError,
+    ActorAddress, Carrier, DownReason, Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, LinkId,
+    MemoryNetwork, Network, PeerId, Refused, Secret, SendError, StartError,
 };
 
 mod authority;
@@ -255,4 +255,11 @@ impl Bystanders {
 
 pub fn address(endpoint: &Endpoint) -> SocketAddr {
     endpoint.local_addr()
+}
+
+/// The address with something else in it, as a peer that lies would say it.
+pub fn altered(address: &ActorAddress, alter: impl FnOnce(&mut ActorAddress)) -> ActorAddress {
+    let mut altered = address.clone();
+    alter(&mut altered);
+    altered
 }

@@ -1,6 +1,7 @@
 //! The refusal that each error of a registry is.
 
 use axum::http::StatusCode;
+use callsign_store::in_full;
 
 use super::{
     super::shown::{holder as holder_of, settings, whole_millis},
@@ -13,13 +14,13 @@ use crate::{
 
 impl From<MetaError> for HttpRefusal {
     fn from(error: MetaError) -> Self {
-        Self::usage("bad_meta", error.to_string())
+        Self::usage("bad_meta", in_full(&error).to_string())
     }
 }
 
 impl From<UpdateError> for HttpRefusal {
     fn from(error: UpdateError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             UpdateError::BadMeta(error) => error.into(),
             UpdateError::NotHeld { holder, .. } => {
@@ -45,7 +46,7 @@ impl From<UpdateError> for HttpRefusal {
 
 impl From<RegisterError> for HttpRefusal {
     fn from(error: RegisterError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             RegisterError::BadName(_) => Self::usage("bad_name", text),
             RegisterError::Taken { holder, .. } => {
@@ -81,7 +82,7 @@ impl From<RegisterError> for HttpRefusal {
 
 impl From<UnregisterError> for HttpRefusal {
     fn from(error: UnregisterError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             UnregisterError::BadName(_) => Self::usage("bad_name", text),
             UnregisterError::NotHeldHere { holder, .. } => {
@@ -102,7 +103,7 @@ impl From<UnregisterError> for HttpRefusal {
 
 impl From<OfferError> for HttpRefusal {
     fn from(error: OfferError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             OfferError::BadName(_) => Self::usage("bad_name", text),
             OfferError::NotHeldHere { holder, .. } => {
@@ -114,7 +115,7 @@ impl From<OfferError> for HttpRefusal {
             OfferError::NoSuchMember { .. } => Self::no(StatusCode::NOT_FOUND, "no_such_member", text),
             OfferError::NotReady { .. } => Self::no(StatusCode::CONFLICT, "member_not_ready", text),
             OfferError::Declined { why, .. } => {
-                Self::no(StatusCode::CONFLICT, "declined", text).with("why", why.to_string())
+                Self::no(StatusCode::CONFLICT, "declined", text).with("why", in_full(&why).to_string())
             }
             // It may still ask for the name.
             OfferError::Silent { .. } => Self::timed_out("silent", text),
@@ -130,7 +131,7 @@ impl From<OfferError> for HttpRefusal {
 
 impl From<ConfigureError> for HttpRefusal {
     fn from(error: ConfigureError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             ConfigureError::OutOfBounds(OutOfBounds { value, .. }) => Self::usage("out_of_bounds", text)
                 .with("value_ms", whole_millis(value))
@@ -147,7 +148,7 @@ impl From<ConfigureError> for HttpRefusal {
 
 impl From<LookupError> for HttpRefusal {
     fn from(error: LookupError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             LookupError::BadName(_) => Self::usage("bad_name", text),
             LookupError::NotSynced => Self::unavailable("not_synced", text),
@@ -172,7 +173,7 @@ impl From<NotReady> for HttpRefusal {
             NotReady::NoLeader { .. } => "no_leader",
             NotReady::Unanswered { .. } => "unanswered",
         };
-        Self::unavailable("not_ready", error.to_string()).with("why", why)
+        Self::unavailable("not_ready", in_full(&error).to_string()).with("why", why)
     }
 }
 
@@ -182,13 +183,13 @@ impl From<NotLive> for HttpRefusal {
             NotLive::Failed(_) => "failed",
             NotLive::Unanswered { .. } => "unanswered",
         };
-        Self::unavailable("not_live", error.to_string()).with("why", why)
+        Self::unavailable("not_live", in_full(&error).to_string()).with("why", why)
     }
 }
 
 impl From<WaitError> for HttpRefusal {
     fn from(error: WaitError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             WaitError::Behind { at, .. } => Self::timed_out("behind", text).with("at", at),
             WaitError::Left => Self::unavailable("left", text),
@@ -199,7 +200,7 @@ impl From<WaitError> for HttpRefusal {
 
 impl From<ExplainError> for HttpRefusal {
     fn from(error: ExplainError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             ExplainError::BadName(_) => Self::usage("bad_name", text),
             ExplainError::Unanswered { .. } => Self::timed_out("unanswered", text),
@@ -211,7 +212,7 @@ impl From<ExplainError> for HttpRefusal {
 
 impl From<ConsistentError> for HttpRefusal {
     fn from(error: ConsistentError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             ConsistentError::BadName(_) => Self::usage("bad_name", text),
             ConsistentError::StoreUnavailable { .. } => Self::unavailable("store_unavailable", text),
@@ -227,7 +228,7 @@ impl From<ConsistentError> for HttpRefusal {
 
 impl From<WhereisError> for HttpRefusal {
     fn from(error: WhereisError) -> Self {
-        let text = error.to_string();
+        let text = in_full(&error).to_string();
         match error {
             WhereisError::NotFound { name } => Self::not_found(&name),
             WhereisError::Lookup(error) => error.into(),
