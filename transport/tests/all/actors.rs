@@ -457,7 +457,7 @@ async fn a_broadcast_says_which_nodes_it_is_not_on_its_way_to(carrier: Carrier) 
         let done = done.unwrap();
         (done.sent, done.unreached)
     };
-    let to = |peer: &PeerId, actors: u64| vec![(peer.clone(), (1..=actors).collect())];
+    let to = |peer: &PeerId, actors: u64| vec![(peer.clone(), (1..=actors).collect::<Vec<u64>>())];
     let tell = |peer: &PeerId, actors| b.broadcast(Told::Bytes(P(vec![7; 28 << 10])), to(peer, actors));
     let unreached = vec!["a".to_owned()];
     assert_eq!(came_to(tell(a.peer_id(), 3)), (0, unreached.clone()), "there is no link");
