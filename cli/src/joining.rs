@@ -86,7 +86,7 @@ impl JoinArgs {
     pub(crate) async fn open(&self, node: &str) -> Result<SharedStore> {
         let patience = self.join_timeout.unwrap_or(JOIN_TIMEOUT);
         let waits = |error: &callsign::OpenError| {
-            tracing::warn!("{}; it is tried again for {patience:?}", in_full(error))
+            tracing::warn!("{}; it is tried again for {patience:?}", in_full(error));
         };
         let opened = open_store_patiently(&self.store, &Clock::boot(), Some(patience), waits).await;
         let store = opened.map_err(|error| usage(error.into()))?;

@@ -55,7 +55,10 @@ pub(crate) async fn lives(registries: Vec<Registry>) {
         match all_live(&registries, pause).await {
             Ok(()) => say(&[NotifyState::Watchdog]),
             Err(why) => {
-                tracing::error!("the manager of services is not told that this node lives: {}", in_full(&why))
+                tracing::error!(
+                    "the manager of services is not told that this node lives: {}",
+                    in_full(&why)
+                );
             }
         }
         tokio::time::sleep(pause).await;

@@ -434,7 +434,8 @@ async fn a_certificate_that_says_what_is_not_understood_is_refused_on_both_sides
     assert_eq!(refused(&a, is_certificate).await, theirs(fault));
     let two = ["callsign://prod/b?lead=no", "callsign://prod/b"];
     let (certificate, key) = authority.issue(&Wish::of(&two));
-    let error = Tls::from_pem(&certificate, &key, &authority.pem).unwrap_err().to_string();
+    let error = Tls::from_pem(&certificate, &key, &authority.pem).unwrap_err();
+    let error = in_full(&error).to_string();
     assert!(error.ends_with("it says two things of one node"), "{error}");
 }
 

@@ -193,7 +193,7 @@ impl Node {
                 match me.closed() {
                     Some(Ok(())) => tracing::info!("the session of the failed node is closed"),
                     Some(Err(error)) => {
-                        tracing::warn!(error = %in_full(&error), "the session of the failed node may be open")
+                        tracing::warn!(error = %in_full(&error), "the session of the failed node may be open");
                     }
                     None => {
                         tracing::warn!(

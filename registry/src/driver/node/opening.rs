@@ -16,7 +16,7 @@ pub(super) async fn store(config: &Config) -> Result<(SharedStore, Patience), Jo
         StoreSource::Open(store) => store.clone(),
         StoreSource::Url(url) => {
             let waits = |error: &callsign_store::OpenError| {
-                tracing::warn!("{}; it is tried again for {most:?}", in_full(error))
+                tracing::warn!("{}; it is tried again for {most:?}", in_full(error));
             };
             open_patiently(url, clock, Some(most), waits).await?
         }

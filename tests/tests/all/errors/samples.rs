@@ -165,7 +165,9 @@ fn every_error_keeps_its_source_and_does_not_repeat_it() {
             above = source;
         }
         let said = in_full(&*error).to_string();
-        chain.iter().for_each(|text| assert!(said.contains(text.as_str()), "{name}: {said} lacks {text}"));
+        for text in chain {
+            assert!(said.contains(&text), "{name}: {said} lacks {text}");
+        }
     }
 }
 
