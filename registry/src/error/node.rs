@@ -191,7 +191,7 @@ impl NotReady {
 #[non_exhaustive]
 pub enum LeaveError {
     /// The store could not be told in time: the session is closed by the others when its lease has run out.
-    #[error("the store could not be told; the others free this node's names when its lease has run out")]
+    #[error("the store could not be told; names are free after the lease")]
     StoreUnavailable(#[source] SessionFailure),
     /// The node had failed before, and was closed then, or tried to be.
     #[error("the node has failed")]
