@@ -352,7 +352,8 @@ async fn a_name_is_offered_by_hand_and_each_outcome_says_what_happened() {
     let _panics =
         a.receive(|_| async { if true { panic!("on purpose") } else { Ok(counter_of(counter().await)) } });
     let declined = b.offer("w", &to_a, WAIT).await.unwrap_err();
-    assert!(declined.to_string().contains("on purpose"), "{declined}");
+    let said = in_full(&declined).to_string();
+    assert!(said.contains("on purpose"), "{said}");
     assert_eq!(held.check(), Ok(()));
 
     let _receive = receiver(&a);
