@@ -290,7 +290,9 @@ impl<M: RemoteMessage> Group<M> {
     /// `NotSent` if the message is one that is to be answered. `Lookup` as of [`Registry::lookup`].
     pub fn broadcast(&self, message: M) -> Result<Broadcasted, GroupError> {
         let to = self.known(TableReader::actors)?;
-        let to = to.iter().map(|(of, actors)| (PeerId::new(of.node.as_str(), of.incarnation.0), actors));
+        let to = to
+            .iter()
+            .map(|(of, actors)| (PeerId::new(of.node.as_str(), of.incarnation.0), actors.as_slice()));
         let sent: Result<Broadcasted, BroadcastError> =
             self.registry.node.endpoint.broadcast(message, to.collect());
         Ok(sent?)

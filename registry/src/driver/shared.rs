@@ -431,7 +431,7 @@ mod tests {
                 assert_eq!(actors.values().map(|of| of.len()).sum::<usize>(), members.len());
                 for (of, actors) in &*actors {
                     let its = members.iter().filter(|(standing, _)| standing.session == *of);
-                    assert_eq!(**actors, *its.map(|(_, seat)| seat.actor).collect::<Vec<_>>());
+                    assert_eq!(*actors, its.map(|(_, seat)| seat.actor).collect::<Vec<_>>());
                 }
                 let members: Vec<_> = members.into_iter().map(|(at, seat)| (at, seat.name)).collect();
                 assert_eq!(members, expected);

@@ -26,7 +26,7 @@ pub(crate) struct Seat {
 }
 
 /// The actors of some members of a group, by their sessions, each in the order of the group.
-pub(crate) type Actors = BTreeMap<Arc<SessionId>, Arc<[u64]>>;
+pub(crate) type Actors = BTreeMap<Arc<SessionId>, Vec<u64>>;
 
 /// The members of one group.
 #[derive(Debug, Default)]
@@ -67,10 +67,7 @@ fn actors(members: &mut dyn Iterator<Item = (&Standing, &Seat)>) -> Actors {
         });
         all[number].push(*actor);
     }
-    by_session
-        .into_iter()
-        .map(|(session, number)| (session, std::mem::take(&mut all[number]).into()))
-        .collect()
+    by_session.into_iter().map(|(session, number)| (session, std::mem::take(&mut all[number]))).collect()
 }
 
 /// All groups that have members.

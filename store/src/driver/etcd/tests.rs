@@ -204,11 +204,12 @@ async fn checks_alone_that_are_not_answered_have_no_outcome_that_is_unknown() {
 #[tokio::test]
 async fn a_read_is_asked_again_unless_etcd_refuses_it() {
     let (server, store) = scripted("", vec![]).await;
-    let mut looks = server.looks();
     let read = async || {
         let read = timeout(TEST_DEADLINE, store.read(vec![read_key(b"k".to_vec())])).await.unwrap();
         read.map(|result| result.version).map_err(|error| error.to_string())
     };
+    assert_eq!(read().await, Ok(Version(5)));
+    let mut looks = server.looks();
     server.script_reads(vec![Say::Status(14, "etcdserver: request timed out")]);
     assert_eq!(read().await, Ok(Version(5)));
     // The one that failed, the first one on another connection, and the one that did not fail.
@@ -236,7 +237,8 @@ async fn a_cluster_that_is_just_starting_is_waited_for_and_one_that_is_not_there
 
 #[tokio::test]
 async fn a_server_that_closes_each_connection_is_not_stormed() {
-    let (server, store) = scripted("", vec![Say::Gone]).await;
+    let (server, store) = scripted("", vec![Say::Committed(9), Say::Gone]).await;
+    assert_eq!(store.commit(put("v")).await, CommitOutcome::Committed(Version(9)));
     server.close_all();
     assert_eq!(store.commit(put("v")).await, CommitOutcome::Unknown);
     let before = server.connections();
