@@ -248,8 +248,27 @@ fn the_page_asks_for_the_token_and_forgets_a_wrong_one() {
     say("wrong");
     shows(&browser, "wrong", "That is not its token.");
     assert_eq!(browser.run("return Object.keys(sessionStorage).length"), 0);
+    // A look without a token is refused only after the right one was given: that costs the right one nothing.
+    browser.run(
+        "const real = window.fetch;
+        window.fetch = async (...asked) => {
+            const answer = await real(...asked);
+            window.fetch = real;
+            await new Promise((goOn) => { window.goOn = goOn; });
+            return answer;
+        };",
+    );
+    eventually("a look waits for its answer", TEST_DEADLINE, || {
+        (browser.run("return window.goOn !== undefined") == true).then_some(()).ok_or(String::new())
+    });
     say("0123456789abcdef");
+    browser.run("window.goOn()");
     shows(&browser, "where", "Node b");
     assert_eq!((is_hidden("lock"), is_hidden("shown")), (true.into(), false.into()));
     lines(&browser, "members", 2);
+    // One that is halted answers nothing, and the page says so.
+    locked.stop();
+    shows(&browser, "where", "The node does not answer");
+    locked.go_on();
+    shows(&browser, "where", "Node b");
 }

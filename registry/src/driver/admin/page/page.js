@@ -2,6 +2,7 @@
 "use strict";
 
 const LOOK_EVERY = 1000; // ms
+const ANSWERS_WITHIN = 5000; // ms
 const NAMES_EVERY = 2000; // ms, and only if something has changed: a page costs the node a look at all names
 const SINGLETONS_EVERY = 5000; // ms: they are read from the store
 const PAGE = 50; // rows of a table
@@ -15,10 +16,11 @@ const anew = () => ({ next: 0, leaders: [], points: [], last: null, watch: null,
 const seen = { registry: null, drawn: null, fresh: [], absent: new Set(), ...anew() };
 
 class Refused extends Error {
-  constructor(status, code, message) { super(message); Object.assign(this, { status, code }); }
+  constructor(status, code, message, token) { super(message); Object.assign(this, { status, code, token }); }
 }
 
-async function get(path, query = {}, signal = undefined) {
+// A node that was halted answers nothing, and the page is to say so.
+async function get(path, query = {}, signal = AbortSignal.timeout(ANSWERS_WITHIN)) {
   const params = new URLSearchParams();
   if (seen.registry) params.set("registry", seen.registry);
   for (const [key, value] of Object.entries(query)) if (value !== null && value !== "") params.set(key, value);
@@ -27,7 +29,7 @@ async function get(path, query = {}, signal = undefined) {
   const answer = await fetch(`${base}${path}?${params}`, { headers, signal, cache: "no-store" });
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
-  throw new Refused(answer.status, body.error, body.message ?? `The node answered ${answer.status}.`);
+  throw new Refused(answer.status, body.error, body.message ?? `The node answered ${answer.status}.`, token);
 }
 
 // What a node may lack: the program that embeds the page chose so.
@@ -347,8 +349,11 @@ async function lookOnce() {
     if (!seen.watch) follow(seen.passed ?? status.position);
   } catch (error) {
     if (error instanceof Refused && error.status === 401) {
-      if (sessionStorage.getItem(TOKEN)) at("wrong").textContent = "That is not its token.";
-      sessionStorage.removeItem(TOKEN);
+      // Another one may have been given meanwhile, which nobody has tried.
+      if (error.token && sessionStorage.getItem(TOKEN) === error.token) {
+        at("wrong").textContent = "That is not its token.";
+        sessionStorage.removeItem(TOKEN);
+      }
       at("lock").hidden = false;
       at("shown").hidden = true;
     } else {
