@@ -428,7 +428,7 @@ mod tests {
                 sizes.extend((!members.is_empty()).then_some(size));
                 assert_eq!(shared.reader().member_count(group.key()), members.len());
                 let actors = shared.reader().actors(group.key());
-                assert_eq!(actors.values().map(|of| of.len()).sum::<usize>(), members.len());
+                assert_eq!(actors.values().map(Vec::len).sum::<usize>(), members.len());
                 for (of, actors) in &*actors {
                     let its = members.iter().filter(|(standing, _)| standing.session == *of);
                     assert_eq!(*actors, its.map(|(_, seat)| seat.actor).collect::<Vec<_>>());
