@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-/// See the [module](self). Gone when it is dropped.
+/// A small file system in memory. Gone when it is dropped.
 #[derive(Debug)]
 pub struct SmallDisk(tempfile::TempDir);
 
