@@ -123,7 +123,9 @@ mod tests;
 pub use callsign_election as election;
 pub use callsign_elector::{
     elector::ElectorTiming,
-    session::{OpenSessionError, SessionFailure, SessionTiming, TimingError, TrustHandle},
+    session::{
+        OpenSessionError, SessionFailure, SessionTiming, TimingError as SessionTimingError, TrustHandle,
+    },
     settings::{InForce, Limit, OutOfBounds, Preset, Settings},
 };
 #[cfg(feature = "election")]
