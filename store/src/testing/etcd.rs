@@ -120,7 +120,8 @@ impl Cluster {
             self.peers.iter().enumerate().map(|(nth, peer)| format!("m{nth}=http://{peer}")).collect();
         let client = format!("{}://{}:{CLIENT_PORT}", self.scheme, self.addresses[member]);
         let own = format!("http://{}:{PEER_PORT}", self.addresses[member]);
-        let log = std::fs::File::options().create(true).append(true).open(self.log_file(member)).unwrap();
+        let log = std::fs::File::options().create(true).append(true).open(self.log_file(member));
+        let log = log.expect("the folder is the cluster's own, and takes a file");
         let child = Command::new("sh")
             .args(["-c", SCRIPT])
             .arg(&self.programs.server)

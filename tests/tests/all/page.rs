@@ -204,7 +204,7 @@ fn fits(browser: &Browser) {
 fn the_page_shows_which_of_the_others_have_no_link_to_each_other_and_when_they_have_one_again() {
     let Some(browser) = browser() else { return };
     let cluster = Cluster::start(StartOptions::lease(LEASE).linked(), &["a", "b", "c"]);
-    // Whoever leads goes on, so that the seat stays.
+    // The leader goes on, so that the seat stays.
     let leader = cluster.leader();
     let [one, other] = &cluster.others(&[&leader])[..] else { panic!("three nodes") };
     let others = [one.as_str(), other.as_str()];

@@ -52,7 +52,7 @@ mod tests {
         let refused = Message::decode(&links(MAX_MEMBERS + 1).encode());
         let Err(BadMessage::Malformed(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("invalid length 257, expected at most 256 names of nodes"), "{why}");
-        // Whoever says how many come, and sends none, costs nothing.
+        // A peer that says how many come, and sends none, costs nothing.
         let bytes = links(1).encode();
         let at = bytes.len() - 4;
         assert_eq!(&bytes[at..], b"\x91\xa2n0");
