@@ -17,4 +17,5 @@ mod nodes;
 mod output;
 mod seeds;
 mod sources;
+mod spaces;
 mod traps;
