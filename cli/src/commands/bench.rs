@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// How many nodes there are in all: one registers none.
     #[arg(long, conflicts_with_all = ["workers", "observers"], value_parser = clap::value_parser!(u32).range(3..=17))]
     nodes: Option<u32>,
-    /// How many nodes register names.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=16))]
+    /// How many nodes register names. Only --registries takes 1.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
     workers: u32,
     /// How many more nodes there are, which register none.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
@@ -137,6 +137,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         patience: PATIENCE + names * PATIENCE_FOR_A_NAME,
         steps: Steps::of("bench", args.steps()),
     };
+    ensure!(
+        setting.workers > 1 || args.registries.is_some(),
+        "two nodes have to register, at least: --workers 1 is for --registries"
+    );
     let load_before = load_average();
     let started = Instant::now();
     let print = |setting: Setting, figures: serde_json::Value, rows: &[Vec<String>]| {

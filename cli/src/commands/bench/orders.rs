@@ -239,6 +239,8 @@ pub(crate) struct Sequential {
     pub(crate) register_p50: f64,
     pub(crate) register_p99: f64,
     pub(crate) commit_p50: f64,
+    /// Until an empty task of this process has run: how long everything in it waits for its turn.
+    pub(crate) turn_p50: f64,
 }
 
 /// Times of single lookups, in nanoseconds: the median of the rounds.
