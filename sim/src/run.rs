@@ -95,8 +95,11 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     setup.offers = profile.offers;
     setup.seed = 1000 + kind;
     let mut world = World::new(setup);
-    for (node, permits) in (0..).zip(&profile.permits) {
-        world.apply(&Action::Certify { node, permits: permits.clone() });
+    // A cluster that has formed is shared by many seeds. What its nodes may do, each is told later.
+    if profile.from_nothing {
+        for (node, permits) in (0..).zip(&profile.permits) {
+            world.apply(&Action::Certify { node, permits: permits.clone() });
+        }
     }
     world.begins_with_its_certificates();
     for (machine, start) in world.nodes.iter_mut().zip([70, 5000, 300, 12, 90_000, 2, 40, 800]) {
@@ -112,7 +115,7 @@ fn formed(profile: &Profile, kind: u64) -> World {
 /// Starts all nodes of a world and lets them form a cluster.
 pub fn formed_of(mut world: World, kind: u64) -> World {
     let mut rng = Rng::new(kind);
-    let profile = Scenario::Calm.profile(&mut rng);
+    let profile = Scenario::Calm.mix(&mut rng);
     let mut scheduler = Scheduler::new(rng, profile);
     for node in world.ids() {
         world.apply(&Action::Start { node });
@@ -127,7 +130,7 @@ pub fn formed_of(mut world: World, kind: u64) -> World {
 /// Runs a seed.
 pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
     let mut rng = Rng::new(seed);
-    let profile = scenario.profile(&mut rng);
+    let profile = scenario.profile(seed, &mut rng);
     let mut world = templates.world(&profile, seed % 8);
     if scenario == Scenario::Drift {
         world.oracle.let_trust_the_closed();
@@ -143,6 +146,11 @@ pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
             let ppm = i32::try_from(rng.below(2 * profile.ppm + 1)).unwrap_or(0);
             let ppm = ppm - i32::try_from(profile.ppm).unwrap_or(0);
             act(&mut world, &mut trace, Action::Rate { node, ppm });
+        }
+    }
+    if !profile.from_nothing {
+        for (node, permits) in (0..).zip(&profile.permits) {
+            act(&mut world, &mut trace, Action::Certify { node, permits: permits.clone() });
         }
     }
     let mut scheduler = Scheduler::new(rng, profile.clone());
@@ -163,7 +171,7 @@ pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
 /// Replays a trace on the world of a seed, and finishes as a run does if the trace ends before its end.
 pub fn replay(scenario: Scenario, seed: u64, trace: &[Action], notes: bool) -> (World, Vec<Action>) {
     let mut rng = Rng::new(seed);
-    let profile = scenario.profile(&mut rng);
+    let profile = scenario.profile(seed, &mut rng);
     let mut world = Templates::default().world(&profile, seed % 8);
     if scenario == Scenario::Drift {
         world.oracle.let_trust_the_closed();

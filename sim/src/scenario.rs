@@ -1,5 +1,6 @@
 //! Which worlds are drawn, and what is done to them how often.
 
+mod extras;
 mod family;
 mod mixes;
 mod permits;

@@ -1,12 +1,19 @@
 //! What each scenario makes of the standard mix.
 
-use super::{Drag, permits::drawn_permits};
+use super::{Drag, extras, permits::drawn_permits};
 use super::{Faults, Profile, Scenario, StoreFaults, Work, standard::standard};
 use crate::rng::Rng;
 
 impl Scenario {
-    /// The profile of a seed.
-    pub fn profile(self, rng: &mut Rng) -> Profile {
+    /// The profile of a seed: the scenario's mix, and what some seeds of every scenario have besides.
+    pub fn profile(self, seed: u64, rng: &mut Rng) -> Profile {
+        let mut profile = self.mix(rng);
+        extras::add(&mut profile, seed);
+        profile
+    }
+
+    /// The mix alone.
+    pub fn mix(self, rng: &mut Rng) -> Profile {
         let mut profile = standard(rng);
         match self {
             Self::Standard => {}
