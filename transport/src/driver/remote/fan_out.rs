@@ -173,6 +173,7 @@ mod tests {
                 actors.push(actor);
             }
         }
+        let mut sent = Vec::new();
         for round in 0..10 {
             let to = vec![(PeerId::new("a", 1), all.clone())];
             let done = endpoint.broadcast(Note::Number(2 * round), to).unwrap();
@@ -180,10 +181,11 @@ mod tests {
             for actor in actors.iter().rev() {
                 actor.cast(Note::Number(2 * round + 1)).unwrap();
             }
-            assert_eq!(done.sent, actors.len());
+            sent.push(done.sent);
         }
         for actor in &actors {
             assert_eq!(call!(actor, Note::Heard).unwrap(), (0..20).collect::<Vec<u32>>());
         }
+        assert_eq!(sent, [actors.len(); 10]);
     }
 }
