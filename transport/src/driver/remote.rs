@@ -53,6 +53,7 @@ mod address;
 mod broadcast;
 pub(crate) mod deliver;
 pub(crate) mod exports;
+mod fan_out;
 mod kind;
 pub mod message;
 mod proxy;

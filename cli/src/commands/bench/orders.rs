@@ -110,11 +110,11 @@ pub(crate) enum Order {
     AwaitFree { name: String },
     /// Look names up in several ways, by one thread and by two. Reports a list of [`Read`].
     Read { local: Names, remote: Names },
-    /// Report the moment at which the node knows so many members.
+    /// Report the moment at which the node knows so many members, those with a thread of their own included.
     AwaitMembers { count: usize },
-    /// Send 32 bytes to all members of the group. Reports the moment of the call.
+    /// Send 32 bytes to all members of the group, and to those with a thread of their own behind it. Reports the moment of the call.
     Broadcast,
-    /// Have one more actor join the group, after all others and with a thread of its own. Reports nothing.
+    /// Have an actor with a thread of its own join a group of such actors. Reports nothing.
     JoinGroupApart,
     /// Report when the members here had heard so much, all together, of so many broadcasts: [`Heards`].
     Heard { count: u32, broadcasts: u32 },
@@ -193,7 +193,7 @@ pub(crate) struct Registered {
 pub(crate) struct Heards {
     /// When the last of them had heard it.
     pub(crate) heard_ns: u64,
-    /// When the member heard it that has a thread of its own, and that joined last: the message is in all mailboxes.
+    /// When the actor with a thread of its own heard what was sent next: the message is in all mailboxes.
     pub(crate) came_ns: u64,
 }
 

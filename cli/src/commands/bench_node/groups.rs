@@ -14,6 +14,8 @@ use crate::{
 };
 
 const GROUP: &str = "bench";
+/// The group of the actors with a thread of their own, one of each node.
+const APART: &str = "apart";
 
 /// Has all actors that were spawned join the group.
 pub(super) async fn join(node: &Node, in_flight: u32, start_ns: u64) -> Result<Done> {
@@ -26,25 +28,29 @@ pub(super) async fn join(node: &Node, in_flight: u32, start_ns: u64) -> Result<D
     timed(all, in_flight, start_ns, join).await
 }
 
-/// Has one more actor join, with a thread of its own. Messages come to it last, if it joins after all others.
+/// Has an actor with a thread of its own join a group of such actors.
 pub(super) async fn join_apart(node: &Node) -> Result<()> {
     let actor = spawn_apart(node).await?;
-    node.registry.group::<Heard>(GROUP).join(&actor, None).await?;
+    node.registry.group::<Heard>(APART).join(&actor, None).await?;
     Ok(())
 }
 
-/// Waits until the group has so many members here.
+/// Waits until both groups have so many members, as this node knows them.
 pub(super) async fn await_members(node: &Node, count: usize) -> Result<u64> {
-    let group = node.registry.group::<Heard>(GROUP);
-    node.until(|| group.count() == Ok(count), "the members").await?;
+    let [group, apart] = [GROUP, APART].map(|group| node.registry.group::<Heard>(group));
+    let members = || Some(group.count().ok()? + apart.count().ok()?);
+    node.until(|| members() == Some(count), "the members").await?;
     Ok(now_ns())
 }
 
-/// Sends 32 bytes to all members. Returns the moment of the call.
+/// Sends 32 bytes to all members, and then to the actors that have a thread of their own. Broadcasts of a node come in their order, so these
+/// hear theirs when the message is in every mailbox of their node, whichever of them was the last. Returns the moment of the first call.
 pub(super) fn broadcast(node: &Node) -> Result<u64> {
     let begin = now_ns();
-    let sent = node.registry.group::<Heard>(GROUP).broadcast(Heard::Text(vec![7; 32]))?;
-    ensure!(sent.unreached.is_empty(), "some nodes were not reached: {sent:?}");
+    for group in [GROUP, APART] {
+        let sent = node.registry.group::<Heard>(group).broadcast(Heard::Text(vec![7; 32]))?;
+        ensure!(sent.unreached.is_empty(), "some nodes were not reached: {sent:?}");
+    }
     Ok(begin)
 }
 

@@ -1,10 +1,12 @@
 //! One message for many actors: it travels once for each node.
 
+use std::sync::Arc;
+
 use ractor::message::SerializedMessage;
 use tracing::Span;
 
 use super::{
-    exports::Exported,
+    fan_out::{Mail, cast_here},
     kind::{Kind, RemoteMessage},
 };
 use crate::{
@@ -17,9 +19,6 @@ const ACTORS_OF_A_FRAME: usize = 4096;
 
 /// The most bytes that one frame brings to all mailboxes together. More actors: another frame.
 const DELIVERED_BY_A_FRAME: usize = 8 << 20;
-
-/// For how many actors the table of exported ones is locked at once.
-const FOUND_AT_ONCE: usize = 256;
 
 /// What a message takes in a mailbox beside its content.
 const MAIL: usize = 128;
@@ -78,8 +77,9 @@ impl Endpoint {
         }
         // In the trace of whoever sends, if that goes on elsewhere, too.
         let span = if metadata.is_some() { Span::current() } else { Span::none() };
+        let mail = Mail { kind: M::kind().0, variant: &variant, args: &args };
         for (_, actors) in here {
-            done.sent += cast_here(&self.inner, actors.as_ref(), M::kind().0, &variant, &args, &span);
+            done.sent += cast_here(&self.inner, actors.as_ref(), mail, &span);
         }
         Ok(done)
     }
@@ -106,27 +106,10 @@ impl Endpoint {
     }
 }
 
-/// Puts a message into the mailboxes of actors of this node, which handle it in this span. Returns how many there are: some may have ended.
-fn cast_here(inner: &Inner, actors: &[u64], kind: u64, variant: &str, args: &[u8], span: &Span) -> usize {
-    let cast = |actor: &Exported| {
-        let message =
-            SerializedMessage::Cast { variant: variant.to_owned(), args: args.to_owned(), metadata: None };
-        actor.send(message, span).is_ok()
-    };
-    let mut found = Vec::with_capacity(FOUND_AT_ONCE.min(actors.len()));
-    let mut reached = 0;
-    for some in actors.chunks(FOUND_AT_ONCE) {
-        inner.exports.find_all(some, kind, &mut found);
-        // The table is not locked while messages are read, which is the application's code.
-        reached += found.drain(..).filter(cast).count();
-    }
-    reached
-}
-
 /// Takes a frame for many actors. Those that have ended get nothing, and nobody is told: the sender knows of members of a group, and hears of
 /// their ends by the log. An error is what the peer did wrong.
 pub(super) fn deliver(
-    inner: &Inner,
+    inner: &Arc<Inner>,
     to: &[u8],
     kind: u64,
     variant: &str,
@@ -137,7 +120,7 @@ pub(super) fn deliver(
     if actors.len() > actors_of_a_frame(variant, args) {
         return Err("a message for too many actors".into());
     }
-    cast_here(inner, &actors, kind, variant, args, span);
+    cast_here(inner, &actors, Mail { kind, variant, args }, span);
     Ok(())
 }
 

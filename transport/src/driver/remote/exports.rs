@@ -1,8 +1,8 @@
 //! Which of this node's actors peers may reach.
 
-use std::sync::Mutex;
+use std::sync::RwLock;
 
-use callsign_store::lock::lock;
+use callsign_store::lock::{read, write};
 use ractor::{ActorCell, ActorStatus, message::SerializedMessage};
 use tracing::Span;
 
@@ -25,7 +25,7 @@ struct Export {
 /// The local actors that peers may reach.
 #[derive(Default)]
 pub(crate) struct Exports {
-    kinds: Mutex<Swept<u64, Export>>,
+    kinds: RwLock<Swept<u64, Export>>,
 }
 
 /// One that was found.
@@ -47,32 +47,64 @@ impl Exports {
 
     fn insert(&self, export: Export) {
         // Numbers are not used twice, so those of the dead are only in the way.
-        lock(&self.kinds).insert(export.actor.get_id().pid(), export, |_, export| export.lives());
+        write(&self.kinds).insert(export.actor.get_id().pid(), export, |_, export| export.lives());
     }
 
     pub(super) fn find(&self, pid: u64, kind: u64) -> Result<Exported, NotDelivered> {
-        Self::find_in(&lock(&self.kinds), pid, kind)
-    }
-
-    /// Adds those of these actors that take this kind, and live.
-    pub(super) fn find_all(&self, pids: &[u64], kind: u64, found: &mut Vec<Exported>) {
-        let kinds = lock(&self.kinds);
-        found.extend(pids.iter().filter_map(|pid| Self::find_in(&kinds, *pid, kind).ok()));
-    }
-
-    fn find_in(kinds: &Swept<u64, Export>, pid: u64, kind: u64) -> Result<Exported, NotDelivered> {
+        let kinds = read(&self.kinds);
         let export = kinds.get(&pid).ok_or(NotDelivered::NotExported)?;
-        if export.kind != Kind(kind) {
-            return Err(NotDelivered::WrongKind);
+        export.takes(kind)?;
+        Ok(export.exported())
+    }
+
+    /// Sends a message to those of these actors that take this kind, and live. They read it. Returns how many they are. Nothing of the
+    /// application runs here, so the table is read meanwhile, and no reference to an actor is taken: to count that one takes longer than to
+    /// find the actor.
+    pub(super) fn send_each(
+        &self,
+        pids: &[u64],
+        kind: u64,
+        message: impl Fn() -> SerializedMessage,
+    ) -> usize {
+        let kinds = read(&self.kinds);
+        let takers = kinds.get_all(pids).filter(|export| export.takes(kind).is_ok());
+        takers.filter(|export| export.actor.send_serialized(message()).is_ok()).count()
+    }
+
+    /// As [`send_each`](Self::send_each), to actors that handle it in a span. It is read here, where that is known.
+    pub(super) fn send_each_in(
+        &self,
+        span: &Span,
+        pids: &[u64],
+        kind: u64,
+        message: impl Fn() -> SerializedMessage,
+    ) -> usize {
+        let mut found = Vec::with_capacity(pids.len());
+        {
+            let kinds = read(&self.kinds);
+            let takers = kinds.get_all(pids).filter(|export| export.takes(kind).is_ok());
+            found.extend(takers.map(Export::exported));
         }
-        if !export.lives() || !export.actor.supports_remoting() {
-            return Err(NotDelivered::Gone);
-        }
-        Ok(Exported { actor: export.actor.clone(), send_to: export.send_to })
+        // The table is not locked while messages are read, which is the application's code.
+        found.into_iter().filter(|actor| actor.send(message(), span).is_ok()).count()
     }
 }
 
 impl Export {
+    fn takes(&self, kind: u64) -> Result<(), NotDelivered> {
+        if self.kind != Kind(kind) {
+            return Err(NotDelivered::WrongKind);
+        }
+        if !self.lives() || !self.actor.supports_remoting() {
+            return Err(NotDelivered::Gone);
+        }
+        Ok(())
+    }
+
+    fn exported(&self) -> Exported {
+        Exported { actor: self.actor.clone(), send_to: self.send_to }
+    }
+
     /// As ractor's own table of actors has it.
     fn lives(&self) -> bool {
         self.actor.get_status() < ActorStatus::Stopping
@@ -139,10 +171,11 @@ mod tests {
         assert_eq!(exports.find(pid, 7).map(drop), Ok(()));
         assert_eq!(exports.find(dead[0], 7).map(drop), Err(NotDelivered::NotExported), "forgotten");
         assert_eq!(exports.find(dead[2999], 7).map(drop), Err(NotDelivered::Gone));
+        let message = || SerializedMessage::Cast { variant: String::new(), args: Vec::new(), metadata: None };
         let found = |pids: &[u64], kind| {
-            let mut found = Vec::new();
-            exports.find_all(pids, kind, &mut found);
-            found.len()
+            let sent = exports.send_each(pids, kind, message);
+            assert_eq!(exports.send_each_in(&Span::none(), pids, kind, message), sent);
+            sent
         };
         assert_eq!((found(&[dead[0], pid, dead[2999]], 7), found(&[pid], 8)), (1, 0));
     }
