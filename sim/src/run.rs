@@ -17,7 +17,7 @@ use self::exam::examine;
 use crate::{
     oracle::{Check, Oracle},
     rng::Rng,
-    scenario::{Profile, Scenario},
+    scenario::{Profile, Scenario, refer},
     schedule::{Scheduler, first_blocked},
     simulated::Simulated,
     world::{Action, NodeClock, NodeId, Setup, World},
@@ -56,6 +56,9 @@ impl Templates {
         let mut world = self.unlimited(profile, kind);
         if profile.most_ops < usize::MAX {
             Arc::make_mut(&mut world.setup).most_ops = profile.most_ops;
+        }
+        if profile.work.refer > 0 {
+            world.begin_to_refer();
         }
         world
     }
@@ -124,10 +127,17 @@ pub fn formed_of(mut world: World, kind: u64) -> World {
     world
 }
 
+/// What a seed is drawn from, beside what it draws from `rng`.
+pub fn profile(scenario: Scenario, seed: u64, rng: &mut Rng) -> Profile {
+    let mut profile = scenario.profile(rng);
+    refer(&mut profile, seed);
+    profile
+}
+
 /// Runs a seed.
 pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
     let mut rng = Rng::new(seed);
-    let profile = scenario.profile(&mut rng);
+    let profile = profile(scenario, seed, &mut rng);
     let mut world = templates.world(&profile, seed % 8);
     if scenario == Scenario::Drift {
         world.oracle.let_trust_the_closed();
@@ -162,8 +172,7 @@ pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
 
 /// Replays a trace on the world of a seed, and finishes as a run does if the trace ends before its end.
 pub fn replay(scenario: Scenario, seed: u64, trace: &[Action], notes: bool) -> (World, Vec<Action>) {
-    let mut rng = Rng::new(seed);
-    let profile = scenario.profile(&mut rng);
+    let profile = profile(scenario, seed, &mut Rng::new(seed));
     let mut world = Templates::default().world(&profile, seed % 8);
     if scenario == Scenario::Drift {
         world.oracle.let_trust_the_closed();
@@ -300,6 +309,9 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
     }
     if !world.orphans.is_empty() {
         return Some("transactions may still land".to_owned());
+    }
+    if let Some(what) = world.says_of_actors() {
+        return Some(what);
     }
     let keys = &world.setup.keys;
     if let Some(lock) = world.store.get(&keys.lock()) {

@@ -3,6 +3,7 @@
 mod family;
 mod mixes;
 mod permits;
+mod referring;
 mod standard;
 
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 use callsign_transport::Permits;
 
 pub use self::family::Scenario;
-pub(crate) use self::permits::drawn_permits;
+pub(crate) use self::{permits::drawn_permits, referring::refer};
 use crate::world::NodeId;
 
 /// Weights of what clients do.
@@ -54,6 +55,8 @@ pub struct Work {
     pub take: u64,
     /// A name of this node, which another node is to take.
     pub offer: u64,
+    /// A reference to an actor of another node, or what is done with one. Zero in most seeds: then there are none in their worlds.
+    pub refer: u64,
 }
 
 /// Weights of what is done to the cluster.
