@@ -2,7 +2,7 @@
 
 use super::{Check, Inner, Oracle};
 use crate::{
-    references::{Broken, Rule, check_at_rest},
+    references::{Broken, Rule, Side, check_at_rest},
     world::{NodeId, World},
 };
 
@@ -55,10 +55,10 @@ impl Inner {
         }
     }
 
-    /// Whoever has a reference at rest will be told of the actor's end.
+    /// At rest, each reference is to an actor of whose end somebody will tell.
     pub(super) fn check_references_at_rest(&mut self, world: &World) {
         for node in world.ids() {
-            for (link, actor) in world.side(node).into_iter().flat_map(|side| side.references()) {
+            for (link, actor) in world.side(node).into_iter().flat_map(Side::references) {
                 self.counts.add(Check::ReferenceEnds, 1);
                 if let Err(broken) = check_at_rest(actor, world.home_over(node, link)) {
                     self.breaks(node, broken);

@@ -20,7 +20,7 @@ pub(super) const KIND: u64 = 7;
 /// A rule of references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Who is said to have ended has.
+    /// An actor that is said to have ended has.
     EndedIsTrue,
     /// A reference to an actor that is known to have ended is not made again.
     NotAgain,
@@ -377,8 +377,11 @@ impl Side {
         if self.links.is_empty() && self.ends != Ends::new(TOLD) {
             broken(Rule::NothingIsKept, format!("no link is up: {:?}", self.ends))?;
         }
-        if monitored > TOLD * self.links.len() {
-            broken(Rule::Bounded, format!("{monitored} are watched over {} links", self.links.len()))?;
+        for link in self.links.keys() {
+            let told = self.monitored.iter().filter(|actor| self.will_tell(*link, **actor)).count();
+            if told > TOLD {
+                broken(Rule::Bounded, format!("{told} are watched for {link}"))?;
+            }
         }
         if self.links.values().any(|holding| holding.held.count() > REFERENCES) {
             broken(Rule::Bounded, "a node holds more references than it may")?;

@@ -47,7 +47,9 @@ impl World {
             let Some(process) = self.process_mut(node) else { continue };
             let up: Vec<LinkId> = process.links.up().map(|(link, _)| link).collect();
             let mut referring = Referring::default();
-            up.into_iter().for_each(|link| referring.side.link_up(link));
+            for link in up {
+                referring.side.link_up(link);
+            }
             process.referring = Some(referring);
         }
     }
@@ -188,7 +190,7 @@ impl World {
         side.to_say().filter(|link| self.room_for(node, *link) > 0).collect()
     }
 
-    /// Whoever writes on a link takes what there is to say of actors.
+    /// The writer of a link takes what there is to say of actors.
     pub(super) fn speak(&mut self, node: NodeId, nth: u8) -> bool {
         if self.awake(node).is_none() {
             return false;
@@ -222,11 +224,11 @@ impl World {
         (at, end): (usize, usize),
         node: NodeId,
         link: LinkId,
-        said: Said,
+        said: &Said,
     ) {
         let sender = self.conns[at].ends[1 - end].node;
         self.oracle.note_message(sender, node, || format!("of actors: {said:?}"));
-        let has_ended = match &said {
+        let has_ended = match said {
             Said::Word(word) => self.oracle.has_ended(word.actor()),
             Said::Ask { actor } | Said::Cast { actor } | Said::Undelivered { actor, .. } => {
                 self.oracle.has_ended(*actor)
@@ -235,7 +237,7 @@ impl World {
         let Some(side) = self.side_mut(node) else { return };
         match said {
             Said::Ask { actor } => {
-                let asked = side.asked(link, actor);
+                let asked = side.asked(link, *actor);
                 self.oracle.count(Check::AskedAtHome);
                 if asked == Ok(true) {
                     let why = "it asks for actors, and does not read what it is answered".to_owned();
@@ -244,11 +246,11 @@ impl World {
                 self.judge(node, asked.map(drop));
             }
             Said::Cast { actor } => {
-                let answer = side.take_cast(link, actor);
+                let answer = side.take_cast(link, *actor);
                 self.say_of_actors(node, link, answer);
             }
             Said::Word(_) | Said::Undelivered { .. } => {
-                let heard = side.hear(link, &said, has_ended);
+                let heard = side.hear(link, said, has_ended);
                 let met = match heard {
                     Ok(Heard::Ended) => Some(Check::ReferenceEnded),
                     Ok(Heard::Refused) => Some(Check::ReferenceRefused),
@@ -283,6 +285,9 @@ impl World {
 
     /// What is under way of references, so that the world is not at rest.
     pub(crate) fn says_of_actors(&self) -> Option<String> {
+        if !self.setup.references {
+            return None;
+        }
         for node in self.ids() {
             let Some(side) = self.side(node) else { continue };
             if side.has_untold() || side.to_say().next().is_some() {
