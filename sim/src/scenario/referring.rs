@@ -13,6 +13,8 @@ const ONE_IN: u64 = 8;
 pub(crate) fn refer(profile: &mut Profile, seed: u64) {
     let mut rng = Rng::new(seed ^ OTHER);
     if rng.below(ONE_IN) == 0 {
-        profile.work.refer = 20 + rng.below(80);
+        profile.work.refer = 40 + rng.below(160);
+        // Where clients are seldom heard of, references would be met by nothing.
+        profile.call = profile.call.max(100);
     }
 }

@@ -88,6 +88,7 @@ impl World {
         self.oracle.count(Check::NoneOverDownLinks);
         if ended.as_ref().is_ok_and(|ended| *ended > 0) {
             self.oracle.count(Check::ReferenceLost);
+            self.oracle.count(Check::ReferenceEndsOnce);
         }
         self.judge(node, ended.map(drop));
     }
@@ -259,6 +260,7 @@ impl World {
                 if let Some(met) = met {
                     self.oracle.count(met);
                     self.oracle.count(Check::ReferenceEndTrue);
+                    self.oracle.count(Check::ReferenceEndsOnce);
                 }
                 self.judge(node, heard.map(drop));
             }
