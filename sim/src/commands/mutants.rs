@@ -78,14 +78,12 @@ impl Mutants {
 
     /// Where a defect is looked for, and within how many seeds.
     fn worlds<'a>(&'a self, mutant: &Mutant) -> Vec<(&'a str, u64)> {
-        match &self.scenario {
-            Some(name) => vec![(name.as_str(), mutant.within)],
-            None => {
-                let too = FOUND_TOO.iter().filter(|(name, _, _)| *name == mutant.name);
-                let too = too.map(|(_, scenario, within)| (*scenario, *within));
-                std::iter::once((mutant.scenario, mutant.within)).chain(too).collect()
-            }
+        if let Some(name) = &self.scenario {
+            return vec![(name.as_str(), mutant.within)];
         }
+        let too = FOUND_TOO.iter().filter(|(name, _, _)| *name == mutant.name);
+        let too = too.map(|(_, scenario, within)| (*scenario, *within));
+        std::iter::once((mutant.scenario, mutant.within)).chain(too).collect()
     }
 
     /// By which check it was found, and in which seed.

@@ -4,7 +4,7 @@ use crate::counted::{self, counted};
 
 counted! {
     /// A check, or something that a search should have met.
-    Check, spared: [HistoryTooLong];
+    Check, spared: [HistoryTooLong, ReferenceRefused];
 
     OneHolder "one trusted holder of each name",
     TrustIsOpen "a trusted session is open",
@@ -152,7 +152,7 @@ counted! {
     ReferenceMade "(met) a reference to an actor of another node was made",
     ReferenceEnded "(met) a reference ended with its actor",
     ReferenceLost "(met) a reference ended with its link",
-    ReferenceRefused "(met) a node refused to tell of the end of one more actor",
+    ReferenceRefused "(may be 0) a node refused to tell of the end of one more actor",
     CameBack "(met) a node came back that was swept away",
 }
 

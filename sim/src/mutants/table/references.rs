@@ -43,5 +43,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
 ];
 
 /// Of these, the ones that the world of whole clusters must find, too: the scenario, and within how many seeds.
-pub const FOUND_TOO: &[(&str, &str, u64)] =
-    &[("one-peer-is-told", "standard", 3_000), ("end-not-asked-for", "standard", 1_000)];
+pub const FOUND_TOO: &[(&str, &str, u64)] = &[
+    ("one-peer-is-told", "standard", 3_000),
+    ("end-not-asked-for", "standard", 1_000),
+    ("end-not-remembered", "standard", 3_000),
+];

@@ -43,6 +43,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::EndsMonitored, "planted defects of references: unmonitored-for-all"),
     (Check::ReferencesBounded, "planted defects of references: references-without-bound"),
     (Check::NoneOverDownLinks, "planted defects of references: link-down-unheard"),
+    (Check::ReferenceRefused, "only counted"),
     (Check::CountedOn, "not yet: where it is broken the cluster does not serve again, which is seen first"),
 ];
 
