@@ -5,7 +5,7 @@
 
 mod table;
 
-pub use self::table::{MASKED, MUTANTS};
+pub use self::table::{FOUND_TOO, MASKED, MUTANTS};
 
 /// The scenario in which a defect is looked for, unless it needs another one.
 pub const STANDARD: &str = "standard";
@@ -49,7 +49,7 @@ mod tests {
         path::{Path, PathBuf},
     };
 
-    use super::{MASKED, MUTANTS};
+    use super::{FOUND_TOO, MASKED, MUTANTS, Mutant};
 
     fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(directory).unwrap() {
@@ -100,6 +100,14 @@ mod tests {
         assert_eq!(names.len(), MUTANTS.len(), "a name is listed twice");
         let kebab = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
         assert!(names.iter().all(|name| kebab(name)), "a name is not in kebab case");
+    }
+
+    #[test]
+    fn what_is_found_elsewhere_too_is_in_the_table() {
+        for (name, scenario, _) in FOUND_TOO {
+            let is_it = |mutant: &&Mutant| mutant.name == *name && mutant.scenario != *scenario;
+            assert!(MUTANTS.iter().any(|mutant| is_it(&mutant)), "{name}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod history;
 mod losses;
 mod moves;
 mod offers;
+mod referring;
 mod requests;
 mod states;
 mod told;
@@ -473,6 +474,9 @@ impl Oracle {
         }
         inner.look_at_losses();
         inner.check_states(world, action);
+        if world.setup.references {
+            inner.check_references(world);
+        }
     }
 }
 

@@ -2,15 +2,15 @@
 //!
 //! One node has actors, and others hold references to them. Everything else may happen in any order: an end is noticed late,
 //! links go down and come back, references are dropped where they are held, questions come late, the node of the actors starts anew. Then the world is at rest, and
-//! each reference must be to an actor that lives.
+//! each reference must be to an actor that lives. The world of whole clusters has references, too, and its checks.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod side;
 
-use callsign_transport::{
-    LinkId,
-    cores::{End, Ends, EndsEffect, EndsInput, Held, NoReference, NotDelivered, Word},
-};
+use std::collections::VecDeque;
 
+use callsign_transport::LinkId;
+
+pub use self::side::{Broken, Heard, Resolved, Rule, Said, Side, check_at_rest};
 use crate::rng::Rng;
 
 /// The name of this world where scenarios have names.
@@ -18,11 +18,6 @@ pub const NAME: &str = "references";
 
 const ACTORS: u64 = 5;
 const HOLDERS: usize = 2;
-/// How many references a node may hold over a link, and of how many actors a node tells over one. Less than there are actors, and
-/// the second less than the first, so that both are met.
-const REFERENCES: usize = 4;
-const TOLD: usize = 3;
-const KIND: u64 = 7;
 const STEPS: usize = 300;
 
 /// What was found to be wrong.
@@ -34,250 +29,173 @@ pub struct Violation {
     pub what: String,
 }
 
-#[derive(Default)]
-struct Actor {
-    is_dead: bool,
-    is_monitored: bool,
-    /// It has ended, and the monitor has not said so yet.
-    is_untold: bool,
-}
-
-/// One link, and the references over it.
+/// One link, and what is on its way.
 struct Link {
     id: LinkId,
-    /// The references, and whether each was dropped where it is held.
-    held: Held<(u64, bool)>,
-    dropped: BTreeSet<u64>,
-    asks: VecDeque<u64>,
-    words: VecDeque<Word>,
-    /// The actors that are known to have ended.
-    known: BTreeSet<u64>,
+    asks: VecDeque<Said>,
+    words: VecDeque<Said>,
 }
 
 struct World {
     rng: Rng,
-    ends: Ends,
-    actors: BTreeMap<u64, Actor>,
+    /// The node of the actors.
+    home: Side,
+    /// The nodes that hold references.
+    holders: Vec<Side>,
     links: Vec<Option<Link>>,
     last: u64,
-    violation: Option<Violation>,
 }
 
 /// Runs a seed: what was found to be wrong, if anything.
 pub fn run(seed: u64) -> Option<Violation> {
     let mut world = World {
         rng: Rng::new(seed),
-        ends: Ends::new(TOLD),
-        actors: (0..ACTORS).map(|actor| (actor, Actor::default())).collect(),
+        home: inhabited(),
+        holders: vec![Side::default(); HOLDERS],
         links: (0..HOLDERS).map(|_| None).collect(),
         last: 0,
-        violation: None,
     };
-    for _ in 0..STEPS {
-        world.act();
-        world.check();
+    let Broken { rule, what } = world.run().err()?;
+    Some(Violation { check: rule.name(), what })
+}
+
+fn inhabited() -> Side {
+    let mut home = Side::default();
+    (0..ACTORS).for_each(|actor| home.export(actor));
+    home
+}
+
+impl Rule {
+    /// Its name in this world.
+    fn name(self) -> &'static str {
+        match self {
+            Self::EndedIsTrue => "EndedIsTrue",
+            Self::NotAgain => "NotAgain",
+            Self::EndsOnce => "EndsOnce",
+            Self::Ends => "Ends",
+            Self::Monitored => "Monitored",
+            Self::Bounded => "Bounded",
+            Self::NothingIsKept => "NothingIsKept",
+            Self::AtHome => "AtHome",
+        }
     }
-    world.rest();
-    world.violation
 }
 
 impl World {
-    fn fail(&mut self, check: &'static str, what: String) {
-        self.violation.get_or_insert(Violation { check, what });
+    fn run(&mut self) -> Result<(), Broken> {
+        for _ in 0..STEPS {
+            self.act()?;
+            self.check()?;
+        }
+        self.rest()
     }
 
-    fn act(&mut self) {
+    fn act(&mut self) -> Result<(), Broken> {
         let holder = self.rng.index(HOLDERS);
         let actor = self.rng.below(ACTORS);
         match self.rng.weighted(&[6, 12, 2, 2, 2, 1, 12, 12, 1, 1]) {
             0 => self.up(holder),
-            1 => self.resolve(holder, actor),
-            2 => self.die(actor),
-            3 => self.notice(actor),
+            1 => self.resolve(holder, actor)?,
+            2 => self.home.end(actor),
+            3 => _ = self.home.notice(),
             4 => self.drop_one(holder, actor),
-            5 => self.down(holder),
+            5 => self.down(holder)?,
             6 => self.travel(holder),
-            7 => self.arrive(holder),
-            8 => self.restart(),
+            7 => self.arrive(holder)?,
+            8 => self.restart()?,
             _ => {
                 // A question that was under way when its link ended.
                 let link = LinkId(self.rng.below(self.last + 1));
                 if self.links.iter().flatten().all(|up| up.id != link) {
-                    self.tell(EndsInput::Asked { link, actor, kind: KIND, is_there: Ok(()) });
+                    self.home.asked(link, actor)?;
                 }
             }
         }
+        Ok(())
     }
 
     fn up(&mut self, holder: usize) {
         if self.links[holder].is_none() {
             self.last += 1;
             let id = LinkId(self.last);
-            self.tell(EndsInput::LinkUp { link: id });
-            self.links[holder] = Some(Link {
-                id,
-                held: Held::new(REFERENCES),
-                dropped: BTreeSet::new(),
-                asks: VecDeque::new(),
-                words: VecDeque::new(),
-                known: BTreeSet::new(),
-            });
+            self.home.link_up(id);
+            self.holders[holder].link_up(id);
+            self.links[holder] = Some(Link { id, asks: VecDeque::new(), words: VecDeque::new() });
         }
     }
 
-    fn down(&mut self, holder: usize) {
-        if let Some(mut link) = self.links[holder].take() {
-            link.held.take_all().for_each(drop);
-            self.tell(EndsInput::LinkDown { link: link.id });
+    fn down(&mut self, holder: usize) -> Result<(), Broken> {
+        if let Some(link) = self.links[holder].take() {
+            self.holders[holder].link_down(link.id)?;
+            self.home.link_down(link.id)?;
         }
+        Ok(())
     }
 
-    fn resolve(&mut self, holder: usize, actor: u64) {
-        let is_dead = self.actors[&actor].is_dead;
-        let Some(link) = &mut self.links[holder] else { return };
-        let dropped = &link.dropped;
-        let is_known = link.known.contains(&actor);
-        match link.held.find(actor, KIND, |(actor, _)| !dropped.contains(actor)).map(|found| found.is_some())
-        {
-            Ok(_) if is_known => self.fail("NotAgain", format!("actor {actor} was made a reference again")),
-            Ok(false) => {
-                link.dropped.remove(&actor);
-                link.held.add(actor, KIND, (actor, false));
-            }
-            Err(NoReference::Ended(end)) if !is_dead => {
-                self.fail("EndedIsTrue", format!("actor {actor} lives, and is said to have ended: {end:?}"));
-            }
-            Ok(true) | Err(_) => {}
+    fn resolve(&mut self, holder: usize, actor: u64) -> Result<(), Broken> {
+        if let Some(link) = &self.links[holder] {
+            self.holders[holder].resolve(link.id, actor, self.home.has_ended(actor))?;
         }
+        Ok(())
     }
 
     fn drop_one(&mut self, holder: usize, actor: u64) {
-        if let Some(link) = &mut self.links[holder] {
-            link.dropped.insert(actor);
-        }
-    }
-
-    fn die(&mut self, actor: u64) {
-        let actor = self.actors.entry(actor).or_default();
-        if !std::mem::replace(&mut actor.is_dead, true) {
-            actor.is_untold = actor.is_monitored;
+        if let Some(link) = &self.links[holder] {
+            self.holders[holder].drop_reference(link.id, actor);
         }
     }
 
     /// The node of the actors starts anew: its actors are others.
-    fn restart(&mut self) {
-        (0..HOLDERS).for_each(|holder| self.down(holder));
-        self.nothing_is_kept();
-        self.actors = (0..ACTORS).map(|actor| (actor, Actor::default())).collect();
-    }
-
-    fn nothing_is_kept(&mut self) {
-        if self.ends != Ends::new(TOLD) {
-            self.fail("NothingIsKept", format!("no link is up: {:?}", self.ends));
-        }
-    }
-
-    fn notice(&mut self, actor: u64) {
-        let state = self.actors.entry(actor).or_default();
-        if std::mem::take(&mut state.is_untold) && std::mem::take(&mut state.is_monitored) {
-            self.tell(EndsInput::Ended { actor, how: End::stopped(None) });
-        }
+    fn restart(&mut self) -> Result<(), Broken> {
+        (0..HOLDERS).try_for_each(|holder| self.down(holder))?;
+        self.home.check()?;
+        self.home = inhabited();
+        Ok(())
     }
 
     /// What waits on either side goes onto the link.
     fn travel(&mut self, holder: usize) {
         let Some(link) = &mut self.links[holder] else { return };
-        link.asks.extend(link.held.take_next().map(|(actor, _)| actor));
-        link.words.extend(self.ends.next(link.id));
+        link.asks.extend(self.holders[holder].speak(link.id, 1));
+        link.words.extend(self.home.speak(link.id, 1));
     }
 
     /// What is on a link comes.
-    fn arrive(&mut self, holder: usize) {
-        let Some(link) = &mut self.links[holder] else { return };
+    fn arrive(&mut self, holder: usize) -> Result<(), Broken> {
+        let Some(link) = &mut self.links[holder] else { return Ok(()) };
         let (id, word) = (link.id, link.words.pop_front());
-        if let Some(actor) = link.asks.pop_front() {
-            let is_there = if self.actors[&actor].is_dead { Err(NotDelivered::Gone) } else { Ok(()) };
-            self.tell(EndsInput::Asked { link: id, actor, kind: KIND, is_there });
+        if let Some(Said::Ask { actor }) = link.asks.pop_front() {
+            self.home.asked(id, actor)?;
         }
-        if let Some(word) = word {
-            self.hear(holder, &word);
+        if let Some(said) = word {
+            let Said::Word(word) = &said else { return Ok(()) };
+            let has_ended = self.home.has_ended(word.actor());
+            self.holders[holder].hear(id, &said, has_ended)?;
         }
+        Ok(())
     }
 
-    fn hear(&mut self, holder: usize, word: &Word) {
-        let actor = word.actor();
-        let is_dead = self.actors[&actor].is_dead;
-        let Some(link) = &mut self.links[holder] else { return };
-        let Some(end) = word.end() else {
-            let _ = link.held.watched(actor, KIND);
-            return;
-        };
-        let ended = link.held.ended(actor, KIND, end);
-        if end.is_final() && !ended.is_empty() {
-            link.known.insert(actor);
-        }
-        if end.is_final() && !is_dead {
-            self.fail("EndedIsTrue", format!("actor {actor} lives, and was said to have ended: {end:?}"));
-        }
-    }
-
-    fn tell(&mut self, input: EndsInput) {
-        let mut effects = Vec::new();
-        self.ends.step(input, &mut effects);
-        for effect in effects {
-            match effect {
-                EndsEffect::Monitor { actor } => {
-                    let state = self.actors.entry(actor).or_default();
-                    state.is_monitored = !state.is_dead;
-                    if state.is_dead {
-                        self.tell(EndsInput::Ended { actor, how: End::Not(NotDelivered::Gone) });
-                    }
-                }
-                EndsEffect::Unmonitor { actor } => {
-                    let state = self.actors.entry(actor).or_default();
-                    (state.is_monitored, state.is_untold) = (false, false);
-                }
-                EndsEffect::Speak { .. } | EndsEffect::Overrun { .. } => {}
-            }
-        }
-    }
-
-    fn check(&mut self) {
-        let monitored = self.actors.values().filter(|actor| actor.is_monitored).count();
-        if self.ends.monitored() != monitored {
-            self.fail("Monitored", format!("{monitored} are, {} are thought to be", self.ends.monitored()));
-        }
-        let up = self.links.iter().flatten().count();
-        if monitored > TOLD * up {
-            self.fail("Bounded", format!("{monitored} are watched over {up} links"));
-        }
-        if self.links.iter().flatten().any(|link| link.held.count() > REFERENCES) {
-            self.fail("Bounded", "a node holds more references than it may".into());
-        }
+    fn check(&self) -> Result<(), Broken> {
+        self.home.check()?;
+        self.holders.iter().try_for_each(Side::check)
     }
 
     /// Everything that is under way comes to its end. Then what is left must be right.
-    fn rest(&mut self) {
+    fn rest(&mut self) -> Result<(), Broken> {
         for _ in 0..STEPS {
-            (0..ACTORS).for_each(|actor| self.notice(actor));
+            while self.home.notice() {}
             for holder in 0..HOLDERS {
                 self.travel(holder);
-                self.arrive(holder);
+                self.arrive(holder)?;
             }
         }
         for holder in 0..HOLDERS {
-            for actor in 0..ACTORS {
-                let is_dead = self.actors[&actor].is_dead;
-                let Some(link) = &mut self.links[holder] else { continue };
-                let dropped = &link.dropped;
-                let is_there = |(actor, _): &(u64, bool)| !dropped.contains(actor);
-                if is_dead && matches!(link.held.find(actor, KIND, is_there), Ok(Some(_))) {
-                    self.fail("Ends", format!("actor {actor} has ended, and a reference to it has not"));
-                }
+            for (link, actor) in self.holders[holder].references() {
+                check_at_rest(actor, Some((&self.home, link)))?;
             }
-            self.down(holder);
+            self.down(holder)?;
         }
-        self.nothing_is_kept();
+        self.home.check()
     }
 }
 

@@ -57,6 +57,9 @@ impl Templates {
         if profile.most_ops < usize::MAX {
             Arc::make_mut(&mut world.setup).most_ops = profile.most_ops;
         }
+        if profile.work.refer > 0 {
+            world.begin_to_refer();
+        }
         world
     }
 
@@ -170,8 +173,7 @@ pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
 
 /// Replays a trace on the world of a seed, and finishes as a run does if the trace ends before its end.
 pub fn replay(scenario: Scenario, seed: u64, trace: &[Action], notes: bool) -> (World, Vec<Action>) {
-    let mut rng = Rng::new(seed);
-    let profile = scenario.profile(seed, &mut rng);
+    let profile = scenario.profile(seed, &mut Rng::new(seed));
     let mut world = Templates::default().world(&profile, seed % 8);
     if scenario == Scenario::Drift {
         world.oracle.let_trust_the_closed();
@@ -308,6 +310,9 @@ fn unrest(world: &World, dead: &[NodeId]) -> Option<String> {
     }
     if !world.orphans.is_empty() {
         return Some("transactions may still land".to_owned());
+    }
+    if let Some(what) = world.says_of_actors() {
+        return Some(what);
     }
     let keys = &world.setup.keys;
     if let Some(lock) = world.store.get(&keys.lock()) {

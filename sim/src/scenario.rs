@@ -4,6 +4,7 @@ mod extras;
 mod family;
 mod mixes;
 mod permits;
+mod referring;
 mod standard;
 
 use std::collections::BTreeSet;
@@ -55,6 +56,8 @@ pub struct Work {
     pub take: u64,
     /// A name of this node, which another node is to take.
     pub offer: u64,
+    /// A reference to an actor of another node, or what is done with one. Zero in most seeds: then there are none in their worlds.
+    pub refer: u64,
 }
 
 /// Weights of what is done to the cluster.

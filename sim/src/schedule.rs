@@ -9,6 +9,7 @@ use callsign::cores::QUEUES;
 
 use self::drag::Dragging;
 use crate::{
+    references::Side,
     rng::Rng,
     scenario::{Profile, drawn_permits},
     shared::Shared,
@@ -72,6 +73,12 @@ pub fn progress(world: &World, actions: &mut Vec<Action>) {
         }
         if world.has_answer_on_the_way(node) {
             actions.push(Action::TakeAnswer { node });
+        }
+        for nth in 0..world.speakers(node).len() {
+            actions.push(Action::Speak { node, nth: u8::try_from(nth).unwrap_or(u8::MAX) });
+        }
+        if world.side(node).is_some_and(Side::has_untold) {
+            actions.push(Action::NoticeEnd { node });
         }
         let now = world.local(node);
         for (nth, running) in process.parts.iter().flat_map(|parts| parts.starts.iter().enumerate()) {

@@ -21,6 +21,7 @@ mod links;
 mod moves;
 pub(crate) mod newer;
 mod process;
+mod referring;
 mod starts;
 mod store;
 mod watching;
@@ -51,6 +52,7 @@ pub use self::{
     links::{Conn, End, Frame},
     moves::OfferOut,
     process::{Acting, Op, OpAnswer, Parts, Process, Request},
+    referring::{Address, Referring},
     starts::Running,
     store::Orphan,
     watching::{Filter, Reader, Readers},
@@ -101,6 +103,8 @@ pub struct Setup {
     pub watches: bool,
     /// Whether holders offer their names when their nodes drain, and others take what is offered.
     pub offers: bool,
+    /// Whether applications have references to actors of other nodes.
+    pub references: bool,
     /// Where the nodes' jitter begins.
     pub seed: u64,
 }
@@ -165,6 +169,7 @@ impl Setup {
             newer: BTreeSet::new(),
             watches: false,
             offers: false,
+            references: false,
             seed: 1,
         }
     }
@@ -388,6 +393,11 @@ impl World {
             Action::Configure { node, change } => self.configure(*node, *change),
             Action::Leave { node } => self.leave(*node),
             Action::Drain { node } => self.drain(*node),
+            Action::Refer { node, nth } => self.refer(*node, *nth),
+            Action::DropReference { node, nth } => self.drop_reference(*node, *nth),
+            Action::Cast { node, nth } => self.cast(*node, *nth),
+            Action::Speak { node, nth } => self.speak(*node, *nth),
+            Action::NoticeEnd { node } => self.notice_end(*node),
             Action::Certify { node, permits } => self.certify(*node, permits),
         }
     }

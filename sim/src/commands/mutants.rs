@@ -4,7 +4,7 @@
 use std::{path::Path, time::Instant};
 
 use callsign_sim::{
-    mutants::{MUTANTS, Mutant},
+    mutants::{FOUND_TOO, MUTANTS, Mutant},
     progress::Progress,
     references,
     scenario::Scenario,
@@ -49,19 +49,21 @@ impl Mutants {
         let chosen: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| mutant.name.contains(&self.only)).collect();
         let progress = Progress::new("planted defects", "looked for", chosen.len() as u64);
         for (done, mutant) in (1..).zip(&chosen) {
-            let caught = self.look_for(mutant)?;
-            let (check, seeds) = match &caught {
-                Some((check, seed)) => (check.as_str(), (seed - self.first + 1).to_string()),
-                None => ("**missed**", "-".to_owned()),
-            };
-            let Mutant { name, what, hazard, scenario, within, .. } = mutant;
-            progress.print(|| {
-                say!("| {name} | {what} | {hazard} | {check} | {scenario} | {seeds} | {within} |");
-            });
-            progress.at(done);
-            if caught.is_none() {
-                missed.push(mutant.name);
+            let Mutant { name, what, hazard, .. } = mutant;
+            for (scenario, within) in self.worlds(mutant) {
+                let caught = self.look_for(mutant, scenario, within)?;
+                let (check, seeds) = match &caught {
+                    Some((check, seed)) => (check.as_str(), (seed - self.first + 1).to_string()),
+                    None => ("**missed**", "-".to_owned()),
+                };
+                progress.print(|| {
+                    say!("| {name} | {what} | {hazard} | {check} | {scenario} | {seeds} | {within} |");
+                });
+                if caught.is_none() && missed.last() != Some(name) {
+                    missed.push(*name);
+                }
             }
+            progress.at(done);
         }
         drop(progress);
         say!(
@@ -74,11 +76,20 @@ impl Mutants {
         Ok(())
     }
 
+    /// Where a defect is looked for, and within how many seeds.
+    fn worlds<'a>(&'a self, mutant: &Mutant) -> Vec<(&'a str, u64)> {
+        if let Some(name) = &self.scenario {
+            return vec![(name.as_str(), mutant.within)];
+        }
+        let too = FOUND_TOO.iter().filter(|(name, _, _)| *name == mutant.name);
+        let too = too.map(|(_, scenario, within)| (*scenario, *within));
+        std::iter::once((mutant.scenario, mutant.within)).chain(too).collect()
+    }
+
     /// By which check it was found, and in which seed.
-    fn look_for(&self, mutant: &Mutant) -> anyhow::Result<Option<(String, u64)>> {
-        let name = self.scenario.as_deref().unwrap_or(mutant.scenario);
+    fn look_for(&self, mutant: &Mutant, name: &str, within: u64) -> anyhow::Result<Option<(String, u64)>> {
         if name == WHOLE_NODES {
-            return super::nodes::first_failure(mutant.name, self.first, mutant.within, self.jobs);
+            return super::nodes::first_failure(mutant.name, self.first, within, self.jobs);
         }
         let of_elections = super::elections::scenarios(name).and_then(|all| all.first().copied());
         callsign_store::planted::plant(Some(mutant.name));
@@ -88,12 +99,12 @@ impl Mutants {
             let world = Trace::read(&path)?.replay(false)?;
             world.oracle.violation().map(|violation| (violation.check, self.first))
         } else if name == references::NAME {
-            let mut seeds = self.first..self.first + mutant.within;
+            let mut seeds = self.first..self.first + within;
             seeds.find_map(|seed| references::run(seed).map(|violation| (violation.check, seed)))
         } else if let Some(scenario) = of_elections {
-            self.look_in(scenario, mutant.within)
+            self.look_in(scenario, within)
         } else {
-            self.look_in(Scenario::from_str(name, false).map_err(anyhow::Error::msg)?, mutant.within)
+            self.look_in(Scenario::from_str(name, false).map_err(anyhow::Error::msg)?, within)
         };
         callsign_store::planted::plant(None);
         Ok(found.map(|(check, seed)| (check.to_owned(), seed)))

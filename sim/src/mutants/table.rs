@@ -16,6 +16,8 @@ mod nodes;
 mod references;
 mod registry;
 
+pub use self::references::FOUND_TOO;
+
 /// All of them, by where they are.
 pub static MUTANTS: LazyLock<Vec<Mutant>> = LazyLock::new(|| {
     [

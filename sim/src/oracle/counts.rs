@@ -4,7 +4,7 @@ use crate::counted::{self, counted};
 
 counted! {
     /// A check, or something that a search should have met.
-    Check, spared: [HistoryTooLong];
+    Check, spared: [HistoryTooLong, ReferenceRefused];
 
     OneHolder "one trusted holder of each name",
     TrustIsOpen "a trusted session is open",
@@ -113,6 +113,14 @@ counted! {
     ExplainTrue "what a member says of a name is what the log says, or that it does not remember",
     FreedInTurn "names of the dead are freed however much is asked for",
     LinksTrue "the links that a member says it has are those that it has, and are forgotten with its own",
+    ReferenceEndTrue "who is said to have ended to the holder of a reference has",
+    ReferenceNotAgain "a reference to an actor that is known to have ended is not made again",
+    ReferenceEndsOnce "a reference ends once",
+    ReferenceEnds "a reference ends with its actor and its link, and until then somebody will tell",
+    EndsMonitored "the actors are monitored of whose ends a peer is to be told, and no others",
+    ReferencesBounded "no more references are held, and no more actors monitored, than may be",
+    NoneOverDownLinks "nothing is kept for a link that is down",
+    AskedAtHome "an actor is asked for where it runs",
     Moved "(met) a name went to another actor",
     Stayed "(met) a name was asked for, and its holder kept it",
     ExplainEnded "(met) a member says why a name is free",
@@ -141,6 +149,10 @@ counted! {
     Swept "(met) a closed session was swept away",
     AuthorSwept "(met) an author was swept away",
     WentBack "(met) the store went back",
+    ReferenceMade "(met) a reference to an actor of another node was made",
+    ReferenceEnded "(met) a reference ended with its actor",
+    ReferenceLost "(met) a reference ended with its link",
+    ReferenceRefused "(may be 0) a node refused to tell of the end of one more actor",
     CameBack "(met) a node came back that was swept away",
 }
 

@@ -250,6 +250,7 @@ impl Oracle {
             inner.check_suspended(world, node);
         }
         inner.check_groups(world);
+        inner.check_references_at_rest(world);
         inner.counts.add(Check::Quiescent, 1);
         inner.counts.add(Check::LockClears, 1);
         if world.store.get(&inner.keys.lock).is_some() {

@@ -1,6 +1,6 @@
 //! What each scenario makes of the standard mix.
 
-use super::{Drag, extras, permits::drawn_permits};
+use super::{Drag, extras, permits::drawn_permits, referring::refer};
 use super::{Faults, Profile, Scenario, StoreFaults, Work, standard::standard};
 use crate::rng::Rng;
 
@@ -9,6 +9,7 @@ impl Scenario {
     pub fn profile(self, seed: u64, rng: &mut Rng) -> Profile {
         let mut profile = self.mix(rng);
         extras::add(&mut profile, seed);
+        refer(&mut profile, seed);
         profile
     }
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 use callsign_elector::settings::{Preset, Settings};
 
 use super::Scheduler;
-use crate::world::{Action, NodeId, Want, World, is_member};
+use crate::{
+    references::Side,
+    world::{Action, NodeId, Want, World, is_member},
+};
 
 impl Scheduler {
     /// What a client does next.
@@ -33,6 +36,7 @@ impl Scheduler {
             work.withdraw,
             work.take,
             work.offer,
+            work.refer,
         ];
         let want = match self.rng.weighted(&weights) {
             0 => Want::Register { name, stops: self.rng.below(4) == 0 },
@@ -56,7 +60,8 @@ impl Scheduler {
             15 => Want::Acquire { semaphore: 0, limit: [1, 1, 1, 2][self.rng.index(4)] },
             16 => Want::Withdraw { stale: self.rng.below(4) == 0 },
             17 => Want::Take { name, stops: self.rng.below(4) == 0 },
-            _ => return self.offer(world, node, name),
+            18 => return self.offer(world, node, name),
+            _ => return self.refer(world, node),
         };
         Action::Call { node, want }
     }
@@ -73,6 +78,35 @@ impl Scheduler {
             count => held[self.rng.index(count)],
         };
         Action::Call { node, want: Want::Offer { name, to } }
+    }
+
+    /// Something with a reference to an actor of another node: as a rule one is asked for.
+    fn refer(&mut self, world: &World, node: NodeId) -> Action {
+        let mut nth = |count: usize| u8::try_from(self.rng.index(count)).unwrap_or(0);
+        let side = world.side(node);
+        let (addresses, held) =
+            (nth(world.addresses(node).len()), nth(side.map_or(0, |side| side.references().count())));
+        match self.rng.below(8) {
+            0 => Action::DropReference { node, nth: held },
+            1 => Action::Cast { node, nth: held },
+            2 => self.end_of_one(world).unwrap_or(Action::Refer { node, nth: addresses }),
+            _ => Action::Refer { node, nth: addresses },
+        }
+    }
+
+    /// The end of an actor that a peer has a reference to.
+    fn end_of_one(&mut self, world: &World) -> Option<Action> {
+        let mut ends = Vec::new();
+        for node in world.ids() {
+            let Some(process) = world.process(node) else { continue };
+            let Some(parts) = &process.parts else { continue };
+            for actor in world.side(node).into_iter().flat_map(Side::monitored) {
+                let at = parts.watched.iter().position(|watched| *watched == actor);
+                ends.extend(at.and_then(|at| Some(Action::EndActor { node, nth: u8::try_from(at).ok()? })));
+            }
+        }
+        let at = self.rng.index(ends.len());
+        (!ends.is_empty()).then(|| ends.swap_remove(at))
     }
 
     /// Some of what can be set. A lock is never left to its owner for shorter than without: that is judged by one time for all.

@@ -273,6 +273,39 @@ pub enum Action {
         /// What it may do by it.
         permits: Permits,
     },
+    /// An application resolves an address.
+    Refer {
+        /// Where.
+        node: NodeId,
+        /// Which of those that it knows.
+        nth: u8,
+    },
+    /// An application drops its references to an actor.
+    DropReference {
+        /// Where.
+        node: NodeId,
+        /// Which of the references there.
+        nth: u8,
+    },
+    /// An application sends a message to an actor of another node.
+    Cast {
+        /// Where.
+        node: NodeId,
+        /// By which of the references there.
+        nth: u8,
+    },
+    /// What there is to say of actors goes onto a link.
+    Speak {
+        /// Who says it.
+        node: NodeId,
+        /// On which of the links that have room for it.
+        nth: u8,
+    },
+    /// The monitor of an actor that has ended says so.
+    NoticeEnd {
+        /// Where.
+        node: NodeId,
+    },
 }
 
 impl Action {
@@ -352,6 +385,11 @@ impl Action {
             Self::Leave { .. } => "leave",
             Self::Drain { .. } => "drain",
             Self::Certify { .. } => "another certificate",
+            Self::Refer { .. } => "resolve an address",
+            Self::DropReference { .. } => "drop a reference",
+            Self::Cast { .. } => "message to an actor",
+            Self::Speak { .. } => "words of actors",
+            Self::NoticeEnd { .. } => "end of an actor noticed",
         }
     }
 }

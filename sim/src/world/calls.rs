@@ -330,6 +330,9 @@ impl World {
                 return true;
             }
         };
+        if !matches!(want, Want::Start { .. }) {
+            self.export(node, actor);
+        }
         let id = self.call_id();
         let is_void = self.is_overtaking(node, want);
         self.asked.insert(id, Asked { node, want: want.clone(), actor, is_void });
@@ -484,6 +487,7 @@ impl World {
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
             parts.ended.insert(actor);
         }
+        self.refers_to_the_ended(node, actor);
         self.oracle.actor_ended(actor);
         self.tell_member(node, Queue::OfMember, Input::ActorEnded { actor });
     }

@@ -10,7 +10,7 @@ use callsign_transport::{
     cores::{Effect, Farewell, Input as LinksInput, Link, LinkEffect, LinkInput},
 };
 
-use crate::shared::Shared;
+use crate::{references::Said, shared::Shared};
 
 use super::{NodeId, World};
 
@@ -29,6 +29,8 @@ pub enum Frame {
     Farewell(Farewell),
     /// A message of the member.
     Message(Arc<Message>),
+    /// A word of actors, or a message for one.
+    OfActors(Said),
     /// The connection is at its end.
     Closed,
 }
@@ -76,7 +78,7 @@ impl Conn {
         self.ends.iter().position(|end| end.node == node)
     }
 
-    fn push(&mut self, to: usize, frame: Frame, bulk: bool) {
+    pub(super) fn push(&mut self, to: usize, frame: Frame, bulk: bool) {
         if self.is_broken || self.ends[to].is_closed {
             return;
         }
@@ -136,13 +138,15 @@ impl World {
                     self.close_end(node, link);
                 }
                 Effect::Up { link, peer } => {
+                    self.refers_over(node, link);
                     let Ok(name) = NodeName::new(&peer.node) else { continue };
                     let incarnation = Incarnation(peer.incarnation);
                     let permits = self.shown(node, link);
                     let up = Input::LinkUp { node: name, incarnation, link: link.0, permits };
                     self.tell_member(node, Queue::OfLinks, up);
                 }
-                Effect::Down { peer, .. } => {
+                Effect::Down { link, peer, .. } => {
+                    self.refers_no_more_over(node, link);
                     let Ok(name) = NodeName::new(&peer.node) else { continue };
                     let down = Input::LinkDown { node: name, incarnation: Incarnation(peer.incarnation) };
                     self.tell_member(node, Queue::OfLinks, down);
@@ -323,6 +327,11 @@ impl World {
             Frame::Ping => {}
             Frame::Farewell(why) => self.step_end(at, end, LinkInput::Farewell(why)),
             Frame::Closed => self.step_end(at, end, LinkInput::Closed),
+            Frame::OfActors(said) => {
+                if self.process(to).is_some_and(|process| process.links.is_up(link)) {
+                    self.hear_of_actors((at, end), to, link, &said);
+                }
+            }
             Frame::Message(message) => {
                 let is_up = self.process(to).is_some_and(|process| process.links.is_up(link));
                 if is_up {

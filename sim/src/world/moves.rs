@@ -87,6 +87,7 @@ impl World {
         let is_void = self.is_overtaking(node, &want);
         let asked = Asked { node, want: want.clone(), actor, is_void };
         self.asked.insert(id, asked);
+        self.export(node, actor);
         self.oracle.asked(id, node, incarnation, (&want, of_user.into()), (actor, token, None));
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
             parts.offered.insert(id, (holder, number));

@@ -24,7 +24,9 @@ use crate::{oracle::Check, shared::Shared};
 
 use crate::rng::Rng;
 
-use super::{CoreId, NameId, NodeId, World, moves::OfferOut, starts::Running, watching::Readers};
+use super::{
+    CoreId, NameId, NodeId, World, moves::OfferOut, referring::Referring, starts::Running, watching::Readers,
+};
 
 /// A process whose cores tell each other more than this at once never comes to an end.
 const MOST_STEPS: u32 = 10_000;
@@ -146,6 +148,8 @@ pub struct Process {
     pub admitted: VecDeque<LinkId>,
     /// The rest.
     pub parts: Option<Parts>,
+    /// Its part in references to actors of other nodes, if there are any in its world.
+    pub referring: Option<Referring>,
     /// What the store was asked, oldest first.
     pub ops: Vec<Op>,
     /// It takes no input.
@@ -222,6 +226,7 @@ impl World {
             last_link: 0,
             admitted: VecDeque::new(),
             parts: None,
+            referring: self.setup.references.then(Referring::default),
             ops: Vec::new(),
             paused: false,
             failed_with: None,

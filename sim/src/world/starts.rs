@@ -75,6 +75,9 @@ impl World {
                 Yielded::Actor { actor, kind: (kind != 7).then_some(Kind(7)) }
             }
         };
+        if let Yielded::Actor { actor, .. } = &yielded {
+            self.export(node, *actor);
+        }
         self.oracle.note(node, || format!("the start of {name} by call {} comes to {yielded:?}", claim.0));
         self.tell_member(node, Queue::OfMember, Input::StartEnded { name, claim, yielded });
         self.settle(node);

@@ -19,7 +19,7 @@ fn text(actions: &[Action]) -> String {
 
 /// The world in which the runs of a seed begin.
 fn beginning(scenario: Scenario, seed: u64) -> World {
-    let profile = scenario.profile(&mut Rng::new(seed));
+    let profile = scenario.profile(seed, &mut Rng::new(seed));
     Templates::default().world(&profile, seed % 8)
 }
 
@@ -52,7 +52,7 @@ fn a_seed_run_twice_gives_the_same_trace_and_the_same_world() {
 fn a_trace_replayed_reaches_the_world_in_which_it_was_drawn() {
     for (scenario, seed) in [(Scenario::Standard, 5), (Scenario::Cuts, 6), (Scenario::Store, 7)] {
         let mut rng = Rng::new(seed);
-        let profile = scenario.profile(&mut rng);
+        let profile = scenario.profile(seed, &mut rng);
         let mut world = beginning(scenario, seed);
         let mut scheduler = Scheduler::new(rng, profile);
         let mut trace = Vec::new();

@@ -7,6 +7,7 @@ mod duties;
 mod listed;
 mod log;
 mod offers;
+mod referring;
 
 use std::{sync::Arc, time::Duration};
 

@@ -204,6 +204,9 @@ impl Ends {
     }
 
     fn on_down(&mut self, link: LinkId, effects: &mut Vec<Effect>) {
+        if planted!("link-down-unheard") {
+            return;
+        }
         let Some(peer) = self.peers.remove(&link) else { return };
         for (actor, _) in peer.watched {
             let Some(links) = self.actors.get_mut(&actor) else { continue };

@@ -138,12 +138,19 @@ impl<R: Clone> Held<R> {
                 .collect();
         }
         let kinds: Vec<_> = self.references.range(all_kinds(actor)).map(|(key, _)| *key).collect();
-        kinds.iter().filter_map(|key| self.references.remove(key)).map(|(_, reference)| reference).collect()
+        let remove = |key: &(u64, u64)| {
+            if planted!("ends-again-with-its-link") {
+                return self.references.get(key).cloned();
+            }
+            self.references.remove(key)
+        };
+        kinds.iter().filter_map(remove).map(|(_, reference)| reference).collect()
     }
 
     /// The link is down: all references end.
     pub fn take_all(&mut self) -> impl Iterator<Item = R> + use<R> {
-        std::mem::take(&mut self.references).into_values().map(|(_, reference)| reference)
+        let all = std::mem::take(&mut self.references);
+        all.into_values().map(|(_, reference)| reference).filter(|_| !planted!("references-outlive-link"))
     }
 
     /// How many references there are, of which some may have been ended here.

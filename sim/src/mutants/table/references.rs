@@ -31,4 +31,20 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("end-not-remembered", "transport/src/core/held.rs")
         .does("Makes a reference again to an actor that is known to have ended.")
         .found("references", 1_000, DESIGN),
+    mutant("link-down-unheard", "transport/src/core/ends.rs")
+        .does("Goes on to tell of ends over a link that is down.")
+        .found("links", 1_000, DESIGN),
+    mutant("references-outlive-link", "transport/src/core/held.rs")
+        .does("Keeps the references over a link that is down, which led to an incarnation that may be gone.")
+        .found("links", 1_000, DESIGN),
+    mutant("ends-again-with-its-link", "transport/src/core/held.rs")
+        .does("Ends a reference with its actor, and once more with its link.")
+        .found("standard", 1_000, DESIGN),
+];
+
+/// Of these, the ones that the world of whole clusters must find, too: the scenario, and within how many seeds.
+pub const FOUND_TOO: &[(&str, &str, u64)] = &[
+    ("one-peer-is-told", "standard", 3_000),
+    ("end-not-asked-for", "standard", 1_000),
+    ("end-not-remembered", "standard", 3_000),
 ];

@@ -37,6 +37,13 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::PlaceServed, "planted defects of features: freed-place-not-seen"),
     (Check::GroupOrder, "planted defects of features: snapshot-without-request"),
     (Check::LinksTrue, "planted defects of members: says-links-of-its-view"),
+    (Check::ReferenceNotAgain, "planted defects of references: end-not-remembered"),
+    (Check::ReferenceEndsOnce, "planted defects of references: ends-again-with-its-link"),
+    (Check::ReferenceEnds, "planted defects of references: references-outlive-link"),
+    (Check::EndsMonitored, "planted defects of references: unmonitored-for-all"),
+    (Check::ReferencesBounded, "planted defects of references: references-without-bound"),
+    (Check::NoneOverDownLinks, "planted defects of references: link-down-unheard"),
+    (Check::ReferenceRefused, "only counted"),
     (Check::CountedOn, "not yet: where it is broken the cluster does not serve again, which is seen first"),
 ];
 
@@ -48,6 +55,7 @@ fn every_check_has_a_forged_case_or_is_seen_to_fire_elsewhere() {
         include_str!("duties.rs"),
         include_str!("log.rs"),
         include_str!("offers.rs"),
+        include_str!("referring.rs"),
     ];
     for check in Check::ALL.iter().filter(|check| !check.name().starts_with("(met)")) {
         let word = format!("Check::{check:?}");
