@@ -4,6 +4,7 @@
 use std::{path::Path, time::Instant};
 
 use callsign_sim::{
+    colour::Colours,
     mutants::{MUTANTS, Mutant},
     progress::Progress,
     references,
@@ -64,12 +65,9 @@ impl Mutants {
             }
         }
         drop(progress);
-        say!(
-            "\n{} of {} planted defects caught in {:.0} s",
-            chosen.len() - missed.len(),
-            chosen.len(),
-            begin.elapsed().as_secs_f64()
-        );
+        let caught = format_args!("{} of {}", chosen.len() - missed.len(), chosen.len());
+        let caught = Colours::of_stdout().verdict(missed.is_empty(), caught);
+        say!("\n{caught} planted defects caught in {:.0} s", begin.elapsed().as_secs_f64());
         anyhow::ensure!(missed.is_empty(), "missed: {}", missed.join(", "));
         Ok(())
     }

@@ -113,6 +113,7 @@ counted! {
     ExplainTrue "what a member says of a name is what the log says, or that it does not remember",
     FreedInTurn "names of the dead are freed however much is asked for",
     LinksTrue "the links that a member says it has are those that it has, and are forgotten with its own",
+    LagTrue "where a member says it is in the log is where it is, and how far it is behind is found out by that",
     Moved "(met) a name went to another actor",
     Stayed "(met) a name was asked for, and its holder kept it",
     ExplainEnded "(met) a member says why a name is free",

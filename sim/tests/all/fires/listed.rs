@@ -37,6 +37,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::PlaceServed, "planted defects of features: freed-place-not-seen"),
     (Check::GroupOrder, "planted defects of features: snapshot-without-request"),
     (Check::LinksTrue, "planted defects of members: says-links-of-its-view"),
+    (Check::LagTrue, "planted defects of members: says-position-of-its-view, keeps-first-position"),
     (Check::CountedOn, "not yet: where it is broken the cluster does not serve again, which is seen first"),
 ];
 
