@@ -23,7 +23,7 @@ impl One {
 
     fn looks_a_second_later(&mut self) {
         self.now.time = self.now.time + MILLIS(1000);
-        self.looks();
+        self.step(Input::AskForLinks);
     }
 }
 
