@@ -170,7 +170,7 @@ fn the_page_says_how_far_members_are_behind_and_what_calls_took_by_their_bounds(
         const none = betweenLooks(look([1, 1, 1, 1], 1), look([1, 1, 1, 1], 1));
         return [between, beyond, none, { count: 4, sum: 1, bounds: [] }].map(shares);"#,
     );
-    assert_eq!(took, json!([[5.5, 10.0, 98.2], [100, 100, 100], [null, null, null], [250, 250, 250]]));
+    assert_eq!(took, json!([[5.5, 10, 98.2], [100, 100, 100], [null, null, null], [250, 250, 250]]));
 }
 
 /// As many names as the page has to work with.
