@@ -10,6 +10,7 @@
 mod admin;
 mod child;
 mod client;
+mod colour;
 mod commands;
 mod config_file;
 mod directory;

@@ -19,8 +19,8 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_secs(1);
 
 /// What the bar shows: of what is many in a second, and of what takes seconds. Tests try them.
-const BAR: &str = "{prefix} {wide_bar} {pos}/{len} {msg}, {per_sec}, {eta} left";
-const BAR_OF_STEPS: &str = "{prefix} {wide_bar} {pos}/{len} {msg}, {elapsed} so far, {eta} left";
+const BAR: &str = "{prefix} {wide_bar:.green} {pos}/{len} {msg}, {per_sec}, {eta} left";
+const BAR_OF_STEPS: &str = "{prefix} {wide_bar:.green} {pos}/{len} {msg}, {elapsed} so far, {eta} left";
 
 /// See the [module](self). It writes to standard error, and the bar is gone when it is dropped.
 #[derive(Debug)]

@@ -39,6 +39,10 @@ pub struct MemberInfo {
     /// asked by [`Registry::ask_for_links`](crate::Registry::ask_for_links) only, and what they say is known for 5 s.
     #[serde(default)]
     pub links_to: Option<Arc<[NodeName]>>,
+    /// How many positions of the log its replica lacked when it answered, of those that this node knew; of this node, how many it lacks.
+    /// `None`: this node does not know, as for `links_to`.
+    #[serde(default)]
+    pub behind: Option<u64>,
 }
 
 /// What is known of a member of a version that does not say so.
@@ -153,15 +157,17 @@ impl Status {
 /// The rows of a registry's members, kept until one of them changes: a busy member is looked at far more often.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    /// What they were made of: the same allocations have the same in them. The number grows when what others say of their links changes.
-    made_of: Option<(Arc<View>, Arc<[NodeName]>, u64)>,
+    /// What they were made of: the same allocations have the same in them. The first number grows when what others say changes, and the
+    /// second one is how far this member is behind.
+    made_of: Option<(Arc<View>, Arc<[NodeName]>, [u64; 2])>,
     rows: Arc<[MemberInfo]>,
 }
 
 impl Rows {
     fn of<T: Table>(&mut self, member: &Member<T>) -> Arc<[MemberInfo]> {
-        let (view, linked, changes) = (member.view(), member.linked(), member.links_changes());
-        let is_same = |(of, with, at): &(Arc<View>, Arc<[NodeName]>, u64)| {
+        let (view, linked) = (member.view(), member.linked());
+        let changes = [member.links_changes(), member.behind_of(member.me()).unwrap_or_default()];
+        let is_same = |(of, with, at): &(Arc<View>, Arc<[NodeName]>, [u64; 2])| {
             Arc::ptr_eq(of, view) && Arc::ptr_eq(with, linked) && *at == changes
         };
         if !self.made_of.as_ref().is_some_and(is_same) {
@@ -178,6 +184,7 @@ impl Rows {
                 may_lead: row.priority != 0,
                 linked: node == member.me() || linked.contains(node),
                 links_to: member.links_of(node).cloned(),
+                behind: member.behind_of(node),
             };
             self.rows = view.members.iter().map(row).collect();
         }

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+#[path = "../../cli/src/colour.rs"] // as `progress` below
+pub mod colour;
 pub mod cost;
 pub mod counted;
 pub mod drawing;

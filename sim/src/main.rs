@@ -51,7 +51,7 @@ fn main() -> std::process::ExitCode {
         Command::Mutants(mutants) => mutants.run(),
     };
     if let Err(error) = done {
-        tell!("{error}");
+        tell!("{}", callsign_sim::colour::Colours::of_stderr().bad(error));
         return std::process::ExitCode::FAILURE;
     }
     output::status()

@@ -1,6 +1,7 @@
 //! One run: a world, a seed, faults; then everything is healed, comes to rest, and is looked at.
 
 mod exam;
+mod lag;
 mod links;
 
 use std::{
@@ -236,6 +237,7 @@ fn finish(world: &mut World, scheduler: &mut Scheduler, trace: &mut Vec<Action>)
     oracle.at_rest(world);
     read_all(world, &mut oracle);
     links::look(world, &mut oracle);
+    lag::look(world, &mut oracle);
     oracle.check_history();
     world.oracle = oracle;
 }

@@ -102,7 +102,9 @@ fn the_page_of_a_node_reads_and_does_nothing_else() {
 
 #[test]
 fn the_files_of_the_page_need_no_token_and_are_opened_from_anywhere_but_used_by_no_other_page() {
-    for (path, locked) in [("/", true), ("/page.js", true), ("/page.css", true), ("/", false)] {
+    for (path, locked) in
+        [("/", true), ("/page.js", true), ("/rates.js", true), ("/page.css", true), ("/", false)]
+    {
         assert_eq!(answer(locked, asking("GET", path), "").0, StatusCode::OK, "{path}");
     }
     let from_elsewhere = |path: &str, wanted: &str| {

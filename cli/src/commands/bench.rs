@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use crate::{
+    colour::Colours,
     commands::demo::shared_store,
     measure::rounded,
     output::{Steps, Work, answer, table, tell},
@@ -124,7 +125,8 @@ pub(crate) struct Notes {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if cfg!(debug_assertions) {
-        tell("callsign: this is not a release build, its figures say nothing");
+        let warning = "callsign: this is not a release build, its figures say nothing";
+        tell(Colours::of_stderr().warning(warning));
     }
     let directory = tempfile::Builder::new().prefix("callsign-bench-").tempdir()?;
     let file = || format!("sqlite:{}", directory.path().join("store.db").display());

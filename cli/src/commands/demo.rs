@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::{
+    colour::Colours,
     duration,
     output::{Steps, Work, answer, table, tell},
 };
@@ -83,7 +84,8 @@ impl Report {
     fn check(&mut self, name: &'static str, holds: bool) {
         let is_new = !self.checks.contains_key(name);
         if is_new || !holds {
-            tell(format_args!("  {} {}", if holds { "ok  " } else { "FAIL" }, name.replace('_', " ")));
+            let word = Colours::of_stderr().verdict(holds, if holds { "ok  " } else { "FAIL" });
+            tell(format_args!("  {word} {}", name.replace('_', " ")));
         }
         *self.checks.entry(name).or_insert(true) &= holds;
     }
@@ -132,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let text = if args.json {
             format!("{}\n", serde_json::to_string(&report)?)
         } else {
-            singleton::summary(&report, started.elapsed())
+            singleton::summary(&report, started.elapsed(), Colours::of_stdout())
         };
         return Ok(answer(&text, Work::Asks, u8::from(!is_ok)));
     }
@@ -148,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let text = if args.json {
         format!("{}\n", serde_json::to_string(&report)?)
     } else {
-        summary(&report, started.elapsed())
+        summary(&report, started.elapsed(), Colours::of_stdout())
     };
     let status = answer(&text, Work::Asks, u8::from(!report.ok));
     if !report.ok && args.keep_logs.is_none() {
@@ -157,7 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(status)
 }
 
-fn summary(report: &Report, elapsed: Duration) -> String {
+fn summary(report: &Report, elapsed: Duration, colours: Colours) -> String {
     let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
     let led = |leader: &Option<String>, epoch: Option<u64>| match (leader, epoch) {
         (Some(leader), Some(epoch)) => format!("{leader}, epoch {epoch}"),
@@ -179,10 +181,11 @@ fn summary(report: &Report, elapsed: Duration) -> String {
     let rows: Vec<_> = rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
     let mut failed = String::new();
     for (name, _) in report.checks.iter().filter(|(_, holds)| !**holds) {
-        failed = failed + "FAILED: " + &name.replace('_', " ") + "\n";
+        failed += &format!("{}\n", colours.bad(format_args!("FAILED: {}", name.replace('_', " "))));
     }
-    let verdict = if report.ok { "All is well.\n" } else { "Something went wrong.\n" };
-    format!("\n{}\n{failed}{verdict}", table(&["", ""], &rows).trim_start())
+    let verdict = if report.ok { "All is well." } else { "Something went wrong." };
+    let verdict = colours.verdict(report.ok, verdict);
+    format!("\n{}\n{failed}{verdict}\n", table(&["", ""], &rows).trim_start())
 }
 
 #[cfg(test)]
@@ -209,6 +212,21 @@ mod tests {
         ];
         published.sort_unstable();
         assert_eq!(keys, published);
+    }
+
+    #[test]
+    fn the_verdict_has_colour_where_it_is_asked_for_and_no_escape_elsewhere() {
+        let told = |ok, colours| {
+            let mut report = Report { ok, ..Report::default() };
+            report.checks.insert("a_check", ok);
+            summary(&report, Duration::ZERO, colours)
+        };
+        let on = Colours::on();
+        assert!(told(true, on).ends_with("\u{1b}[32mAll is well.\u{1b}[0m\n"), "{}", told(true, on));
+        assert!(told(false, on).contains("\u{1b}[31mFAILED: a check\u{1b}[0m\n"), "{}", told(false, on));
+        let plain = told(false, Colours::off());
+        assert!(plain.ends_with("\nFAILED: a check\nSomething went wrong.\n"), "{plain}");
+        assert!(!plain.contains('\u{1b}'));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
 use callsign_store::lock::lock;
 
 use super::print::write_line;
-use crate::progress::Progress;
+use crate::{colour::Colours, progress::Progress};
 
 /// The bar that is on the terminal. There is one, as there is one terminal.
 static SHOWN: Mutex<Option<Progress>> = Mutex::new(None);
@@ -36,7 +36,7 @@ impl Steps {
 
     /// The next step begins, and this says what it is.
     pub(crate) fn begin(&self, line: impl fmt::Display) {
-        tell(line);
+        tell(Colours::of_stderr().heading(line));
         self.begin_another();
     }
 

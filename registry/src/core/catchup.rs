@@ -162,6 +162,11 @@ impl CatchUp {
         }
     }
 
+    /// How far the log is known to go: everything up to there is wanted.
+    pub(crate) fn wanted(&self) -> Position {
+        self.wanted
+    }
+
     /// Whether the log was found not to go back to where the replica is.
     pub(crate) fn is_too_far(&self) -> bool {
         self.too_far

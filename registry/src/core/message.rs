@@ -266,12 +266,13 @@ pub enum Message {
     /// Between the node that takes a name and the one that gives it.
     Take(Taking),
 
-    /// Somebody looks at the member that asks: which members does this one have links to?
+    /// Somebody looks at the member that asks: which members does this one have links to, and where is it in the log?
     LinksWanted,
-    /// The answer, without the one that answers. Those that are not named it has no link to.
+    /// The answer, without the one that answers. Those that are not named it has no link to. `position` is what its replica has applied.
     Links {
         #[serde(deserialize_with = "bounded::members")]
         linked: Vec<NodeName>,
+        position: Position,
     },
 }
 

@@ -32,7 +32,7 @@
 //! | `GET /groups` | `?prefix=&after=&limit=` | `{groups: [{name, limit, members}], next}`: groups, and semaphores and locks, which have a `limit`. A page has at most 1000 |
 //! | `GET /singletons` | `?after=&limit=` | `{singletons: [{name, leader, epoch, ballot, lease_ms, child}], next}`: all elections by leases in the store of this cluster. `child` is who holds the name. A page has at most 100 |
 //! | `GET /wait-for` | `?position=&wait_ms=` | `{position}` |
-//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, why_draining?, may_lead, linked, links_to}], settings}` |
+//! | `GET /members` | | `{members: [{node, address, admin, synced, session_open, leads, draining, why_draining?, may_lead, linked, links_to, behind}], settings}` |
 //! | `GET /live` | | `{live: true}`, or 503 `not_live` with `why`: start the process anew. A node that has lost its store is live |
 //! | `GET /ready` | `?wait_ms=` | `{ready: true}`, or 503 `not_ready` with `why`; also when it drains |
 //! | `GET /status` | `?ask_links=` | the registry's [`Status`](crate::Status), with `incarnation`, `pid`, `listen`, `registry`, `registries`, `names`, `ready`, `admission`: who waits to authenticate, how many were refused and why, how long the certificate is good |
@@ -44,7 +44,8 @@
 //! the metadata as JSON; it is null if there is none, or if JSON has no such value.
 //!
 //! `linked` says whether this node has a link to the member, and `links_to` has the members that the member itself says it has links to; null: this node
-//! does not know. With `ask_links=true` the others are asked, once a second at the most, and what they say is in the answers of the next 5 s.
+//! does not know. `behind` is how many positions of the log its replica lacked when it said so, of those that this node knew; of this node, how many it lacks. With
+//! `ask_links=true` the others are asked for both, once a second at the most, and what they say is in the answers of the next 5 s.
 //!
 //! `settings` is what holds for the elections of the registry, as this node last read:
 //! `{lock_timeout_ms, silence_ms, policy, set: [..]}`. What is in `set` is set for all members; the rest is this node's own

@@ -21,19 +21,20 @@ use tokio::time::Instant;
 
 use crate::{
     core::{
-        input::{Answer, Event, StartedAs},
+        input::Event,
         message::{BadMessage, Message},
-    },
-    error::{
-        ConsistentError, NotStarted, OfferError, RegisterError, TakeError, UnregisterError, UpdateError,
     },
     status::Status,
 };
+
+pub(crate) use self::answered::Answered;
 
 /// What this crate counts itself.
 const OWN: &[Metric] = &[
     Metric::counter("callsign_registry_calls_total", &["registry", "call", "outcome"])
         .of("register, start, take, offer, update, unregister and consistent reads that this node's member answered, by outcome"),
+    Metric::histogram("callsign_registry_call_seconds", &["registry", "call"], Unit::Seconds)
+        .of("how long these calls waited for the member's answer, whatever it was"),
     Metric::histogram("callsign_registry_batch_operations", &["registry"], Unit::Count)
         .of("operations of each batch that this node sent to the store, as leader"),
     Metric::histogram("callsign_registry_batch_bytes", &["registry"], Unit::Bytes)
@@ -124,10 +125,17 @@ const GAUGES: [&str; 7] = [
     "callsign_registry_epoch",
 ];
 
+/// How long calls of a kind took, of those that were not told yet, and how that is called for the recorder.
+struct Took {
+    name: Name,
+    seconds: Vec<f64>,
+}
+
 /// A member's.
 pub(crate) struct OfRegistry {
     registry: SharedString,
     tally: Tally,
+    took: BTreeMap<&'static str, Took>,
     gauges: [Name; GAUGES.len()],
     batch_bytes: Name,
     batch_operations: Name,
@@ -152,6 +160,7 @@ impl OfRegistry {
         let name = |name| Name::from_parts(name, vec![Label::new("registry", registry.clone())]);
         Self {
             tally: Tally::new(),
+            took: BTreeMap::new(),
             gauges: GAUGES.map(name),
             batch_bytes: name("callsign_registry_batch_bytes"),
             batch_operations: name("callsign_registry_batch_operations"),
@@ -199,31 +208,17 @@ impl OfRegistry {
         count.by += by;
     }
 
-    pub(crate) fn answered(&mut self, answer: &Answer) {
-        let (call, outcome) = match answer {
-            Answer::Registered(Ok(_)) => ("register", "granted"),
-            Answer::Registered(Err(error)) => ("register", refusal(error)),
-            Answer::Started(Ok(StartedAs::Ours(_))) => ("start", "ours"),
-            Answer::Started(Ok(StartedAs::Theirs(_))) => ("start", "theirs"),
-            Answer::Started(Err(error)) => ("start", not_started(error)),
-            Answer::Taken(Ok(_)) => ("take", "taken"),
-            Answer::Taken(Err(error)) => ("take", not_taken(error)),
-            Answer::Offered(Ok(_)) => ("offer", "moved"),
-            Answer::Offered(Err(error)) => ("offer", not_moved(error)),
-            Answer::Unregistered(Ok(_)) => ("unregister", "freed"),
-            Answer::Unregistered(Err(error)) => ("unregister", not_freed(error)),
-            Answer::Updated(Ok(_)) => ("update", "updated"),
-            Answer::Updated(Err(error)) => ("update", not_updated(error)),
-            Answer::Consistent(Ok((_, Some(_)))) => ("lookup_consistent", "found"),
-            Answer::Consistent(Ok((_, None))) => ("lookup_consistent", "not_found"),
-            Answer::Consistent(Err(error)) => ("lookup_consistent", not_read(error)),
-            Answer::Reached(_)
-            | Answer::Explained(_)
-            | Answer::Ready(_)
-            | Answer::Drained(_)
-            | Answer::Left => return,
-        };
+    /// A call was answered. `took`: how long it had waited, if somebody still waits for the answer.
+    pub(crate) fn answered(&mut self, call: Answered, took: Option<Duration>) {
+        let Some((call, outcome)) = call.counted() else { return };
         self.count(Counted::Call, call, outcome, 1);
+        let Some(took) = took else { return };
+        let of_kind = self.took.entry(call).or_insert_with(|| {
+            let labels =
+                vec![Label::new("registry", self.registry.clone()), Label::from_static_parts("call", call)];
+            Took { name: Name::from_parts("callsign_registry_call_seconds", labels), seconds: Vec::new() }
+        });
+        of_kind.seconds.push(took.as_secs_f64());
     }
 
     pub(crate) fn sent(&mut self, message: &Message, bytes: usize) {
@@ -333,6 +328,10 @@ impl OfRegistry {
             for count in self.tally.values_mut().filter(|count| count.by > 0) {
                 to.register_counter(&count.name, &HERE).increment(std::mem::take(&mut count.by));
             }
+            for took in self.took.values_mut().filter(|took| !took.seconds.is_empty()) {
+                let histogram = to.register_histogram(&took.name, &HERE);
+                took.seconds.drain(..).for_each(|seconds| histogram.record(seconds));
+            }
         });
     }
 
@@ -374,106 +373,6 @@ impl OfCommit {
     }
 }
 
-fn refusal(error: &RegisterError) -> &'static str {
-    match error {
-        RegisterError::BadName(_) => "bad_name",
-        RegisterError::Taken { .. } => "taken",
-        RegisterError::ActorEnded => "actor_ended",
-        RegisterError::NotLocal { .. } => "not_local",
-        RegisterError::NotSynced => "not_synced",
-        RegisterError::NoLeader => "no_leader",
-        RegisterError::Lapsed => "lapsed",
-        RegisterError::StoreUnavailable { .. } => "store_unavailable",
-        RegisterError::SessionLost { .. } => "session_lost",
-        RegisterError::Unknown { .. } => "unknown",
-        RegisterError::Overloaded { .. } => "overloaded",
-        RegisterError::Draining { .. } => "draining",
-        RegisterError::Left => "left",
-        RegisterError::OtherLimit { .. } => "other_limit",
-        RegisterError::NotPermitted { .. } => "not_permitted",
-        RegisterError::Failed(_) => "failed",
-    }
-}
-
-fn not_started(error: &NotStarted) -> &'static str {
-    match error {
-        NotStarted::Register(error) => refusal(error),
-        NotStarted::StillStarting { .. } => "still_starting",
-        NotStarted::Failed { .. } => "start_failed",
-        NotStarted::Panicked { .. } => "panicked",
-        NotStarted::Ended => "actor_ended",
-        NotStarted::NotLocal { .. } => "not_local",
-        NotStarted::OtherMessages => "other_messages",
-        NotStarted::TooSlow { .. } => "too_slow",
-        NotStarted::Lost => "lost",
-        NotStarted::Abandoned => "abandoned",
-    }
-}
-
-fn not_freed(error: &UnregisterError) -> &'static str {
-    match error {
-        UnregisterError::BadName(_) => "bad_name",
-        UnregisterError::NotHeldHere { .. } => "not_held_here",
-        UnregisterError::Pending { .. } => "unknown",
-        UnregisterError::StoreUnavailable { .. } => "store_unavailable",
-        UnregisterError::Left => "left",
-        UnregisterError::Failed(_) => "failed",
-    }
-}
-
-fn not_updated(error: &UpdateError) -> &'static str {
-    match error {
-        UpdateError::BadMeta(_) => "bad_meta",
-        UpdateError::NotHeld { .. } => "not_held_here",
-        UpdateError::Changed { .. } => "changed",
-        UpdateError::NotSynced => "not_synced",
-        UpdateError::NoLeader => "no_leader",
-        UpdateError::Lapsed => "lapsed",
-        UpdateError::StoreUnavailable { .. } => "store_unavailable",
-        UpdateError::SessionLost { .. } => "session_lost",
-        UpdateError::Unknown { .. } => "unknown",
-        UpdateError::Overloaded { .. } => "overloaded",
-        UpdateError::Left => "left",
-        UpdateError::Failed(_) => "failed",
-    }
-}
-
-fn not_taken(error: &TakeError) -> &'static str {
-    match error {
-        TakeError::Register(error) => refusal(error),
-        TakeError::Refused { .. } => "refused",
-        TakeError::Gone { .. } => "gone",
-        TakeError::Behind { .. } => "behind",
-    }
-}
-
-fn not_moved(error: &OfferError) -> &'static str {
-    match error {
-        OfferError::BadName(_) => "bad_name",
-        OfferError::NotHeldHere { .. } => "not_held_here",
-        OfferError::NotGiven { .. } => "not_given",
-        OfferError::Busy { .. } => "busy",
-        OfferError::NoSuchMember { .. } => "no_such_member",
-        OfferError::NotReady { .. } => "not_ready",
-        OfferError::Declined { .. } => "declined",
-        OfferError::Silent { .. } => "silent",
-        OfferError::Lapsed => "lapsed",
-        OfferError::Unknown { .. } => "unknown",
-        OfferError::Left => "left",
-        OfferError::Failed(_) => "failed",
-    }
-}
-
-fn not_read(error: &ConsistentError) -> &'static str {
-    match error {
-        ConsistentError::BadName(_) => "bad_name",
-        ConsistentError::StoreUnavailable { .. } => "store_unavailable",
-        ConsistentError::Behind { .. } => "behind",
-        ConsistentError::Unanswered { .. } => "unanswered",
-        ConsistentError::Left => "left",
-        ConsistentError::Failed(_) => "failed",
-    }
-}
-
+mod answered;
 #[cfg(test)]
 mod tests;

@@ -368,8 +368,8 @@ impl Registry {
         self.shared.changed.notified()
     }
 
-    /// Asks the other members which links they have to each other. Returns at once: what they answer is in
-    /// [`links_to`](MemberInfo::links_to) of the [members](Self::members) a moment later, and for 5 s. They are asked once a second at the most,
+    /// Asks the other members which links they have to each other, and where in the log they are. Returns at once: what they answer is in
+    /// [`links_to`](MemberInfo::links_to) and [`behind`](MemberInfo::behind) of the [members](Self::members) a moment later, and for 5 s. They are asked once a second at the most,
     /// however often this is called, and never unless it is.
     pub fn ask_for_links(&self) {
         // Nobody would take it.

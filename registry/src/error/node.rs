@@ -222,6 +222,7 @@ mod tests {
             may_lead,
             linked: true,
             links_to: None,
+            behind: None,
         };
         status.members = [member(false), member(false)].into();
         assert_eq!(says(&status, true), NotReady::NobodyMayLead { waited });

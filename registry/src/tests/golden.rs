@@ -298,8 +298,14 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("RunHandoff", Message::RunHandoff { epoch }),
         ("HandoffDone", Message::HandoffDone { epoch }),
         ("LinksWanted", Message::LinksWanted),
-        ("Links", Message::Links { linked: vec![NodeName::new("b").unwrap(), NodeName::new("c").unwrap()] }),
-        ("Links/none", Message::Links { linked: Vec::new() }),
+        (
+            "Links",
+            Message::Links {
+                linked: vec![NodeName::new("b").unwrap(), NodeName::new("c").unwrap()],
+                position: POSITION,
+            },
+        ),
+        ("Links/none", Message::Links { linked: Vec::new(), position: Position(0) }),
     ]
 }
 

@@ -63,6 +63,7 @@ fn nobody_may_lead_where_there_are_members_and_neither_a_leader_nor_one_who_may(
         may_lead,
         linked: true,
         links_to: None,
+        behind: None,
     };
     let leader = LeaderInfo { node: NodeName::new("a").unwrap(), epoch: Epoch(3), serving: true };
     let nobody = |leader: Option<&LeaderInfo>, may: &[bool]| {

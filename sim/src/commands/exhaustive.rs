@@ -9,6 +9,7 @@ use std::{
 };
 
 use callsign_sim::{
+    colour::{Colours, Painted},
     elections::SMALL,
     exhaustive::{Cluster, Limits, SPACES},
     search::{breadth_first, stateright},
@@ -112,7 +113,7 @@ fn elections() -> anyhow::Result<()> {
             outcome.generated,
             outcome.depth,
             begin.elapsed().as_secs_f64(),
-            if outcome.complete { "complete" } else { "NOT complete" },
+            complete(outcome.complete),
         );
         if let Some(trace) = &outcome.violation {
             anyhow::bail!("{}: {}\n{:#?}", small.name, trace.broken, trace.actions);
@@ -144,7 +145,7 @@ fn one((limits, engine): &Search) -> Option<String> {
         outcome.generated,
         outcome.depth,
         begin.elapsed().as_secs_f64(),
-        if outcome.complete { "complete" } else { "NOT complete" },
+        complete(outcome.complete),
     );
     let what = if let Some(trace) = &outcome.violation {
         format!("{}\n{:#?}", trace.broken, trace.actions)
@@ -159,4 +160,8 @@ fn one((limits, engine): &Search) -> Option<String> {
         return None;
     };
     Some(format!("{} by {engine}: {what}", limits.name))
+}
+
+fn complete(is_complete: bool) -> Painted<&'static str> {
+    Colours::of_stdout().verdict(is_complete, if is_complete { "complete" } else { "NOT complete" })
 }

@@ -4,6 +4,7 @@
 use std::{path::Path, time::Instant};
 
 use callsign_sim::{
+    colour::Colours,
     mutants::{FOUND_TOO, MUTANTS, Mutant},
     progress::Progress,
     references,
@@ -66,12 +67,9 @@ impl Mutants {
             progress.at(done);
         }
         drop(progress);
-        say!(
-            "\n{} of {} planted defects caught in {:.0} s",
-            chosen.len() - missed.len(),
-            chosen.len(),
-            begin.elapsed().as_secs_f64()
-        );
+        let caught = format_args!("{} of {}", chosen.len() - missed.len(), chosen.len());
+        let caught = Colours::of_stdout().verdict(missed.is_empty(), caught);
+        say!("\n{caught} planted defects caught in {:.0} s", begin.elapsed().as_secs_f64());
         anyhow::ensure!(missed.is_empty(), "missed: {}", missed.join(", "));
         Ok(())
     }

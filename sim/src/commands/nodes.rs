@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use callsign_sim::{
+    colour::Colours,
     histories::acting::PANIC,
     nodes::{
         counts::{CHECKS, FAULTS},
@@ -297,15 +298,16 @@ impl Sum {
         );
         let (seconds, calls, faults) = self.least.unwrap_or_default();
         say!("each at least {seconds:.0} virtual seconds, {calls} calls, {faults} faults");
-        say!("\nmet at the edges of nodes:");
+        let colours = Colours::of_stdout();
+        say!("\n{}", colours.heading("met at the edges of nodes:"));
         for (what, count) in &self.met {
             say!("  {count:>10}  {what}");
         }
-        say!("\nanswers:");
+        say!("\n{}", colours.heading("answers:"));
         for (what, count) in &self.answers {
             say!("  {count:>10}  {what}");
         }
-        say!("\nchecked:");
+        say!("\n{}", colours.heading("checked:"));
         for (what, count) in &self.checked {
             say!("  {count:>10}  {what}");
         }
@@ -313,7 +315,7 @@ impl Sum {
         for (seed, breaches) in &self.failed {
             say!("\nseed {seed}:");
             for breach in breaches.iter().take(5) {
-                say!("  {breach}");
+                say!("  {}", colours.bad(breach));
             }
         }
     }

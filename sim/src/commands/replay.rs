@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use callsign_sim::{
+    colour::Colours,
     elections,
     run::{Ran, Templates, replay},
     scenario::Scenario,
@@ -110,7 +111,8 @@ pub(super) fn keep_short<S: Simulated>(
     found: impl Fn(&[S::Action]) -> Option<&'static str>,
 ) -> anyhow::Result<Option<Vec<S::Action>>> {
     let Some(violation) = &ran.violation else { return Ok(None) };
-    say!("\nseed {} of {}: {}: {}", ran.seed, scenario.name(), violation.check, violation.what);
+    let what = format_args!("{}: {}", violation.check, violation.what);
+    say!("\nseed {} of {}: {}", ran.seed, scenario.name(), Colours::of_stdout().bad(what));
     let fails = |actions: &[S::Action]| found(actions) == Some(violation.check);
     let begin = &ran.trace[..ran.faulty.min(ran.trace.len())];
     let begin = if fails(begin) { begin } else { &ran.trace };

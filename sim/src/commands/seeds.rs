@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use callsign_sim::{
+    colour::Colours,
     progress::Progress,
     simulated::Simulated,
     sweep::{Plan, Swept, sweep},
@@ -19,13 +20,14 @@ impl Run {
         let plan = Plan { scenario, first: self.first, seeds: self.seeds, jobs: self.jobs, until_failed };
         let swept = sweep(plan, &|done| progress.at(done));
         drop(progress);
+        let failed = swept.failed.len();
         say!(
-            "{:16} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {} failed, {} run twice alike",
+            "{:16} {:>8} seeds, {:>9} steps, {:>5.0} seeds/s, {}, {} run twice alike",
             scenario.name(),
             swept.seeds,
             swept.steps,
             per_second(swept.seeds, &begin),
-            swept.failed.len(),
+            Colours::of_stdout().verdict(failed == 0, format_args!("{failed} failed")),
             swept.repeated,
         );
         swept
@@ -43,11 +45,14 @@ pub(super) fn report<S: Simulated>(
     begin: &Instant,
     exercised: impl Iterator<Item = (&'static str, u64)>,
 ) {
-    say!("\n{} seeds in {:.1} s; done to them, and by them:", swept.seeds, begin.elapsed().as_secs_f64());
+    let colours = Colours::of_stdout();
+    let took = begin.elapsed().as_secs_f64();
+    let heading = format_args!("{} seeds in {took:.1} s; done to them, and by them:", swept.seeds);
+    say!("\n{}", colours.heading(heading));
     for (kind, count) in &swept.kinds {
         say!("  {count:>12}  {kind}");
     }
-    say!("exercised:");
+    say!("{}", colours.heading("exercised:"));
     for (check, count) in exercised {
         say!("  {count:>12}  {check}");
     }

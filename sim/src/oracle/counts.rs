@@ -121,6 +121,7 @@ counted! {
     ReferencesBounded "no more references are held, and no more actors monitored, than may be",
     NoneOverDownLinks "nothing is kept for a link that is down",
     AskedAtHome "an actor is asked for where it runs",
+    LagTrue "where a member says it is in the log is where it is, and how far it is behind is found out by that",
     Moved "(met) a name went to another actor",
     Stayed "(met) a name was asked for, and its holder kept it",
     ExplainEnded "(met) a member says why a name is free",

@@ -14,7 +14,7 @@ use crate::{
 const ROUNDS: usize = 200;
 
 /// After so long the others may be asked again, whatever the rates of the clocks.
-const AGAIN: Duration = Duration::from_secs(2);
+pub(super) const AGAIN: Duration = Duration::from_secs(2);
 
 /// Looks, and looks again when one link has broken.
 pub(super) fn look(world: &World, oracle: &mut Oracle) {
@@ -39,7 +39,7 @@ pub(super) fn look(world: &World, oracle: &mut Oracle) {
 }
 
 /// What is under way arrives. No time passes, and the store answers nobody.
-fn deliver(world: &mut World) {
+pub(super) fn deliver(world: &mut World) {
     let mut actions = Vec::new();
     for _ in 0..ROUNDS {
         actions.clear();
@@ -57,24 +57,24 @@ fn deliver(world: &mut World) {
 }
 
 /// One after the other, so that no lane is full.
-fn ask(world: &mut World) {
+pub(super) fn ask(world: &mut World) {
     for node in world.ids() {
         world.ask_for_links(node);
         deliver(world);
     }
 }
 
-fn pairs(world: &World) -> Vec<(NodeId, NodeId)> {
+pub(super) fn pairs(world: &World) -> Vec<(NodeId, NodeId)> {
     let others = |a| world.ids().filter(move |b| *b != a).map(move |b| (a, b));
     world.ids().flat_map(others).collect()
 }
 
-fn parts(world: &World, node: NodeId) -> Option<&Parts> {
+pub(super) fn parts(world: &World, node: NodeId) -> Option<&Parts> {
     world.process(node)?.parts.as_ref()
 }
 
 /// Whether two nodes have a link that is up at both ends: at one end it may be up for a while when the other end is gone.
-fn is_whole(world: &World, a: NodeId, b: NodeId) -> bool {
+pub(super) fn is_whole(world: &World, a: NodeId, b: NodeId) -> bool {
     world.conns.iter().any(|conn| {
         let is_up = |end: &crate::world::End| {
             !end.is_closed && world.process(end.node).is_some_and(|process| process.links.is_up(end.link))

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Result;
-use callsign_sim::progress::Progress;
+use callsign_sim::{colour::Colours, progress::Progress};
 use callsign_tests::{
     chaos::{self, Options, Said, nemesis::Kind, node},
     programs::{Place, positive, seed},
@@ -118,17 +118,18 @@ fn run(run: Run) -> Result<ExitCode> {
         directory: place.directory().to_owned(),
     };
     println!("seed {}, in {}", options.seed, options.directory.display());
+    let colours = Colours::of_stdout();
     // Without a terminal the lines say how far it is.
     let bar = (!run.quiet && std::io::stderr().is_terminal())
         .then(|| Progress::new("faults", "seconds", options.time.as_secs()));
     let report = chaos::run(&options, &mut |said| match (said, &bar) {
         (Said::At(at), Some(bar)) => bar.at(at.as_secs()),
-        (Said::Line(what), Some(bar)) => bar.print(|| println!("{what}")),
+        (Said::Line(what), Some(bar)) => bar.print(|| println!("{}", colours.faint(what))),
         (Said::Line(what), None) if !run.quiet => println!("{what}"),
         _ => {}
     })?;
     drop(bar);
-    println!("{report}");
+    println!("{}", report.painted(Colours::of_stdout()));
     if matches!(place, Place::Asked(_)) {
         println!("kept in {}; the timeline is timeline.svg", options.directory.display());
     }
@@ -149,10 +150,9 @@ fn judge_again(directory: &Path) -> Result<ExitCode> {
     for (name, why) in &verdict.not_ordered {
         println!("not put in order: {name}: {why}");
     }
-    println!("violations: {}", verdict.breaches.len());
-    for breach in &verdict.breaches {
-        println!("  {breach}");
-    }
+    let mut said = String::new();
+    chaos::report::write_breaches(&mut said, &verdict.breaches, Colours::of_stdout())?;
+    print!("{said}");
     Ok(if verdict.breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use callsign_sim::colour::Colours;
 
 use super::{
     Fault, Options,
@@ -224,27 +225,41 @@ fn never_exercised(checked: &BTreeMap<&'static str, u64>, moves: bool) -> impl I
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}; {:.0} s in all", self.heading, self.time.as_secs_f64())?;
+        self.write(f, Colours::off())
+    }
+}
+
+impl Report {
+    /// With these colours.
+    pub fn painted(&self, colours: Colours) -> impl fmt::Display {
+        fmt::from_fn(move |f| self.write(f, colours))
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, colours: Colours) -> fmt::Result {
+        let heading = format_args!("{}; {:.0} s in all", self.heading, self.time.as_secs_f64());
+        writeln!(f, "{}", colours.heading(heading))?;
         let came: usize = self.faults.values().sum();
-        writeln!(f, "\nfaults: {came}, of {} planned", self.planned)?;
+        writeln!(f, "\n{} {came}, of {} planned", colours.heading("faults:"), self.planned)?;
         for (kind, count) in &self.faults {
             writeln!(f, "{count:>10}  {}: {}", kind.name(), kind.text())?;
         }
         for why in &self.not_done {
-            writeln!(f, "            {why}")?;
+            writeln!(f, "            {}", colours.warning(why))?;
         }
         writeln!(f, "            {}", self.links)?;
         if self.faults.contains_key(&Kind::Clock) {
             writeln!(f, "            {} times a process found its wall clock set", self.verdict.clocks_set)?;
         }
-        writeln!(f, "\ncalls: {}", self.verdict.answers.values().sum::<u64>())?;
+        let calls = colours.heading("calls:");
+        writeln!(f, "\n{calls} {}", self.verdict.answers.values().sum::<u64>())?;
         for ((ask, answer), count) in &self.verdict.answers {
             writeln!(f, "{count:>10}  {}: {answer}", ask.to_lowercase())?;
         }
         let verdict = &self.verdict;
         writeln!(
             f,
-            "\nelections: {} of the registry, {} of the singleton",
+            "\n{} {} of the registry, {} of the singleton",
+            colours.heading("elections:"),
             verdict.elections.len(),
             verdict.terms.len()
         )?;
@@ -272,7 +287,7 @@ impl fmt::Display for Report {
         writeln!(f, "\nthe singleton's sinks: {} writes in {} beginnings of terms", sink.writes, sink.seals)?;
         writeln!(f, "{:>10}  late ones taken without a check of the token", sink.late)?;
         writeln!(f, "{:>10}  late ones taken with it; it refused {}", sink.late_taken, sink.refused)?;
-        writeln!(f, "\nchecked:")?;
+        writeln!(f, "\n{}", colours.heading("checked:"))?;
         for (what, count) in &verdict.checked {
             writeln!(f, "{count:>10}  {what}")?;
         }
@@ -284,17 +299,41 @@ impl fmt::Display for Report {
             )?;
         }
         writeln!(f, "\n{}", self.recordings)?;
-        writeln!(f, "violations: {}", self.breaches.len())?;
-        for breach in &self.breaches {
-            writeln!(f, "  {breach}")?;
-        }
-        Ok(())
+        write_breaches(f, &self.breaches, colours)
     }
+}
+
+/// Says how many promises were broken, and which.
+///
+/// # Errors
+/// Those of what it is written to.
+pub fn write_breaches(f: &mut impl fmt::Write, breaches: &[String], colours: Colours) -> fmt::Result {
+    let count = format_args!("violations: {}", breaches.len());
+    writeln!(f, "{}", colours.verdict(breaches.is_empty(), count))?;
+    breaches.iter().try_for_each(|breach| writeln!(f, "  {}", colours.bad(breach)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn violations_have_colour_where_it_is_asked_for_and_no_escape_elsewhere() {
+        let told = |breaches: &[String], colours| {
+            let mut text = String::new();
+            write_breaches(&mut text, breaches, colours).unwrap();
+            text
+        };
+        let breach = ["two held desk".to_owned()];
+        assert_eq!(told(&breach, Colours::off()), "violations: 1\n  two held desk\n");
+        assert_eq!(told(&[], Colours::off()), "violations: 0\n");
+        let red = told(&breach, Colours::on());
+        assert!(
+            red.contains("\u{1b}[31mviolations: 1\u{1b}[0m\n")
+                && red.ends_with("[31mtwo held desk\u{1b}[0m\n")
+        );
+        assert_eq!(told(&[], Colours::on()), "\u{1b}[32mviolations: 0\u{1b}[0m\n");
+    }
 
     #[test]
     fn a_run_of_ten_minutes_fails_for_a_kind_of_fault_that_never_came() {

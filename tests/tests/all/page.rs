@@ -72,7 +72,10 @@ fn the_page_shows_names_as_they_come_and_the_next_leader_without_being_loaded_ag
     shows(&browser, "where", &format!("Node {shown}: it is ready."));
     shows(&browser, "where", &format!("{leader} leads in epoch"));
     lines(&browser, "members", 3);
-    shows(&browser, "members", &format!("{leader}\tleads\topen\tsynced\tup"));
+    // The lag is what the others say.
+    shows(&browser, "members", &format!("{leader}\tleads\topen\tsynced\t0\tup"));
+    shows(&browser, "members", &format!("{other}\tfollows\topen\tsynced\t0\tup"));
+    shows(&browser, "members", &format!("{shown} (this node)\tfollows\topen\tsynced\t0\tup"));
     shows(&browser, "leaders", &format!("{leader} leads, epoch"));
     // Its own links, and the one that the two others have to each other.
     for pair in [[shown, &leader], [shown, other], [other, &leader]] {
@@ -103,6 +106,16 @@ fn the_page_shows_names_as_they_come_and_the_next_leader_without_being_loaded_ag
     browser.keys("\u{e007}");
     shows(&browser, "names", "n54\t");
     shows(&browser, "count", "121 in this node's replica");
+    // These calls are in the curves of what calls take.
+    eventually("times of calls are drawn", TEST_DEADLINE, || {
+        let drawn = browser.run(
+            "const took = seen.points.map((point) => point.callTook).filter(([half]) => half !== null);
+            const curves = [...document.querySelectorAll('#curves div')].find((shown) => shown.textContent.startsWith('ms a call took: half within '));
+            const drawn = curves && [...curves.querySelectorAll('polyline')].map((curve) => curve.getAttribute('points').length > 0);
+            return [took.length > 0 && took.every(([half, most]) => 0 < half && half <= most), drawn];",
+        );
+        if drawn == json!([true, [true, true]]) { Ok(()) } else { Err(drawn.to_string()) }
+    });
     browser.run("document.getElementById('meta').focus()");
     browser.keys("nonsense\u{e007}");
     shows(&browser, "names-refused", "field=value");
@@ -135,6 +148,29 @@ fn the_page_shows_names_as_they_come_and_the_next_leader_without_being_loaded_ag
     keep_picture(&browser, "phone");
 
     assert_eq!(browser.run("return window.isTheSame"), true);
+}
+
+#[test]
+fn the_page_says_how_far_members_are_behind_and_what_calls_took_by_their_bounds() {
+    let Some(browser) = browser() else { return };
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    browser.open(&format!("http://{}/", cluster.node("a").client.address()));
+    shows(&browser, "where", "Node a: it is ready.");
+    let lags = browser.run("return [0, 1, 1234, null].map((behind) => row([lag(behind)]).innerHTML)");
+    let faint = "<td class=\"faint\">not known</td>";
+    assert_eq!(lags, json!(["<td>0</td>", "<td>1 behind</td>", "<td>1,234 behind</td>", faint]));
+    // 100 calls between two looks: half of them up to 10 ms, half up to 100 ms. What other registries count is not theirs.
+    let took = browser.run(
+        r#"const lines = (counts, of) => ["0.001", "0.01", "0.1", "+Inf"].map((most, i) => `x_bucket{registry="${of}",call="register",le="${most}"} ${counts[i]}`);
+        const text = (counts, sum) => [...lines(counts, "r"), ...lines([9, 9, 9, 9], "other"), `x_sum{registry="r"} ${sum}`, `x_count{registry="r"} ${counts[3]}`].join("\n");
+        const look = (...of) => histogram(text(...of), "x", 'registry="r"');
+        const between = betweenLooks(look([10, 10, 10, 10], 0.01), look([10, 60, 110, 110], 3));
+        const shares = (of) => [0.25, 0.5, 0.99].map((share) => { const found = quantile(of, share); return found === null ? null : Math.round(found * 10) / 10; });
+        const beyond = betweenLooks(look([0, 0, 0, 0], 0), look([0, 0, 0, 4], 9));
+        const none = betweenLooks(look([1, 1, 1, 1], 1), look([1, 1, 1, 1], 1));
+        return [between, beyond, none, { count: 4, sum: 1, bounds: [] }].map(shares);"#,
+    );
+    assert_eq!(took, json!([[5.5, 10, 98.2], [100, 100, 100], [null, null, null], [250, 250, 250]]));
 }
 
 /// As many names as the page has to work with.

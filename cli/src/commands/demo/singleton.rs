@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::Progress;
 use crate::{
     child::OwnedChild,
+    colour::Colours,
     commands::witness::{Did, Line},
     measure::{now_ns, rounded},
     output::table,
@@ -202,7 +203,7 @@ impl Demo<'_> {
 }
 
 /// The report for people.
-pub(crate) fn summary(report: &Report, elapsed: Duration) -> String {
+pub(crate) fn summary(report: &Report, elapsed: Duration, colours: Colours) -> String {
     let times = |times: &[f64]| {
         let all: Vec<_> = times.iter().map(|ms| format!("{ms:.0}")).collect();
         if all.is_empty() { "-".to_owned() } else { all.join(", ") + " ms" }
@@ -219,6 +220,7 @@ pub(crate) fn summary(report: &Report, elapsed: Duration) -> String {
         ("took", format!("{:.1} s", elapsed.as_secs_f64())),
     ];
     let rows: Vec<_> = rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
-    let verdict = if report.ok { "Never two at once.\n" } else { "Something went wrong.\n" };
-    format!("\n{}\n{verdict}", table(&["", ""], &rows).trim_start())
+    let verdict = if report.ok { "Never two at once." } else { "Something went wrong." };
+    let verdict = colours.verdict(report.ok, verdict);
+    format!("\n{}\n{verdict}\n", table(&["", ""], &rows).trim_start())
 }

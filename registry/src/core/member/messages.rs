@@ -120,7 +120,7 @@ impl<T: Table> Member<T> {
             Message::Take(taking) => self.host.on_taking(now, from, taking, &self.replica, effects),
             Message::HandoffDone { epoch } => effects.push(Effect::Tell(Tell::HandoffDone(epoch))),
             Message::LinksWanted => self.on_links_wanted(from, effects),
-            Message::Links { linked } => self.on_links(now, from, linked),
+            Message::Links { linked, position } => self.on_links(now, from, linked, position),
         }
     }
 

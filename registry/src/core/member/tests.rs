@@ -1,6 +1,7 @@
 //! A member alone: what it asks for when it is shown something, or told something.
 
 mod changing;
+mod lag;
 mod leading;
 mod links;
 mod standing;

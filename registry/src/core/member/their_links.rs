@@ -1,14 +1,17 @@
-//! Which links the other members have, as they say it. A member says it only to a peer that asks, and asks only when somebody looks at
-//! its own node.
+//! Which links the other members have, and where in the log their replicas are, as they say it. A member says it only to a peer that asks,
+//! and asks only when somebody looks at its own node.
 //!
 //! An answer is about the moment at which it was given. It is forgotten when the link over which it came goes down, when the peer is
 //! a member no more, and with its age. So what is not forgotten is of the incarnation that is linked.
+//!
+//! How far a peer is behind is found out when its answer comes, and stays so until the next one: the log grows in between, and the
+//! position that the peer said does not.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use callsign_store::{
     Time,
-    ids::{Incarnation, NodeName},
+    ids::{Incarnation, NodeName, Position},
     planted,
 };
 
@@ -26,13 +29,23 @@ const ASKED_EVERY: Duration = Duration::from_secs(1);
 /// How long an answer counts. Shorter: one that is late leaves a gap. Longer: whoever looks again sees what was before.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
+/// What a peer said, and when that came.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Said {
+    at: Time,
+    linked: Arc<[NodeName]>,
+    position: Position,
+    /// How many positions of the log it lacked then, of those that were known here.
+    behind: u64,
+}
+
 /// A peer that was asked over the link that is up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Peer {
     incarnation: Incarnation,
     /// It has not answered yet.
     is_asked: bool,
-    said: Option<(Time, Arc<[NodeName]>)>,
+    said: Option<Said>,
 }
 
 /// What the peers have said, and who was asked.
@@ -55,17 +68,29 @@ impl TheirLinks {
         self.peers.entry(node.clone()).or_insert_with(new).is_asked = true;
     }
 
-    /// Each question has one answer: what comes unasked, or again, is passed over.
-    fn answered(&mut self, now: Time, from: &NodeName, incarnation: Incarnation, mut linked: Vec<NodeName>) {
+    /// Each question has one answer: what comes unasked, or again, is passed over. `end`: how far the log is known to go here.
+    fn answered(
+        &mut self,
+        now: Time,
+        (from, incarnation): (&NodeName, Incarnation),
+        mut linked: Vec<NodeName>,
+        position: Position,
+        end: Position,
+    ) {
         let is_asked = |peer: &&mut Peer| peer.is_asked && peer.incarnation == incarnation;
         let Some(peer) = self.peers.get_mut(from).filter(is_asked) else { return };
         peer.is_asked = false;
         linked.sort_unstable();
         linked.dedup();
-        match &mut peer.said {
-            Some((at, said)) if **said == linked => *at = now,
-            _ => {
-                peer.said = Some((now, linked.into()));
+        let behind = behind(position, end);
+        let is_same = |said: &&mut Said| {
+            *said.linked == linked && (said.behind == behind || planted!("keeps-first-position"))
+        };
+        match peer.said.as_mut().filter(|said| is_same(said)) {
+            Some(said) if planted!("keeps-first-position") => said.at = now,
+            Some(said) => (said.at, said.position) = (now, position),
+            None => {
+                peer.said = Some(Said { at: now, linked: linked.into(), position, behind });
                 self.changes += 1;
             }
         }
@@ -86,7 +111,7 @@ impl TheirLinks {
     /// Forgets what is too old.
     pub(super) fn forget_old(&mut self, now: Time) {
         for peer in self.peers.values_mut() {
-            let is_old = |(at, _): &mut (Time, _)| now.since(*at) >= KEPT_FOR;
+            let is_old = |said: &mut Said| now.since(said.at) >= KEPT_FOR;
             self.changes += u64::from(peer.said.take_if(is_old).is_some());
         }
     }
@@ -96,9 +121,19 @@ impl TheirLinks {
         self.peers.values().filter(|peer| peer.said.is_some()).count()
     }
 
-    fn of(&self, node: &NodeName) -> Option<&Arc<[NodeName]>> {
-        self.peers.get(node)?.said.as_ref().map(|(_, linked)| linked)
+    fn of(&self, node: &NodeName) -> Option<&Said> {
+        self.peers.get(node)?.said.as_ref()
     }
+
+    /// The greatest position that somebody said. The log was there then, and it only grows.
+    fn furthest(&self) -> Option<Position> {
+        self.peers.values().filter_map(|peer| Some(peer.said.as_ref()?.position)).max()
+    }
+}
+
+/// How many positions a replica at `position` lacks of a log that goes to `end`.
+fn behind(position: Position, end: Position) -> u64 {
+    end.0.saturating_sub(position.0)
 }
 
 impl<T: Table> Member<T> {
@@ -121,22 +156,50 @@ impl<T: Table> Member<T> {
         } else {
             self.linked.to_vec()
         };
-        effects.push(Effect::send(from.clone(), Message::Links { linked }));
+        let position = if planted!("says-position-of-its-view") {
+            self.view.commit.map_or(Position(0), |end| end.position)
+        } else {
+            self.replica.position()
+        };
+        effects.push(Effect::send(from.clone(), Message::Links { linked, position }));
     }
 
-    pub(super) fn on_links(&mut self, now: Now, from: &NodeName, linked: Vec<NodeName>) {
+    pub(super) fn on_links(&mut self, now: Now, from: &NodeName, linked: Vec<NodeName>, position: Position) {
+        let end = self.known_end().max(position);
         if let Some(link) = self.links.get(from) {
-            self.their_links.answered(now.time, from, link.incarnation, linked);
+            self.their_links.answered(now.time, (from, link.incarnation), linked, position, end);
         }
+    }
+
+    /// How far the log goes, of what this member knows. It may go further.
+    fn known_end(&self) -> Position {
+        let said = self.their_links.furthest().unwrap_or(Position(0));
+        self.replica.position().max(self.catchup.wanted()).max(said)
     }
 
     /// The members that a member has links to, in their order: what it said last, or, of this one, what is so. `None`: it has not
     /// been asked, has not answered, or has not done so lately.
     pub fn links_of(&self, node: &NodeName) -> Option<&Arc<[NodeName]>> {
-        if *node == self.config.me { Some(&self.linked) } else { self.their_links.of(node) }
+        if *node == self.config.me { Some(&self.linked) } else { Some(&self.their_links.of(node)?.linked) }
     }
 
-    /// How often what the others have said of their links has changed.
+    /// Where in the log a member's replica is: what it said last, or, of this one, what is so.
+    #[cfg(any(test, feature = "cores"))]
+    pub fn position_of(&self, node: &NodeName) -> Option<Position> {
+        let is_me = *node == self.config.me;
+        if is_me { Some(self.replica.position()) } else { Some(self.their_links.of(node)?.position) }
+    }
+
+    /// How many positions of the log a member lacked when it said last where it is, or, of this one, lacks: at least so many, because
+    /// this member may not know how far the log goes. `None`: as for its links.
+    pub fn behind_of(&self, node: &NodeName) -> Option<u64> {
+        if *node == self.config.me {
+            return Some(behind(self.replica.position(), self.known_end()));
+        }
+        self.their_links.of(node).map(|said| said.behind)
+    }
+
+    /// How often what the others have said has changed.
     pub(crate) fn links_changes(&self) -> u64 {
         self.their_links.changes
     }

@@ -37,6 +37,8 @@ impl<'de> Visitor<'de> for Members {
 
 #[cfg(test)]
 mod tests {
+    use callsign_store::ids::Position;
+
     use super::*;
     use crate::core::message::{BadMessage, Message};
 
@@ -44,7 +46,7 @@ mod tests {
     fn no_more_links_are_taken_than_a_registry_has_members() {
         let links = |count: usize| {
             let linked = (0..count).map(|nth| NodeName::new(format!("n{nth}")).unwrap()).collect();
-            Message::Links { linked }
+            Message::Links { linked, position: Position(0) }
         };
         for count in [0, 1, MAX_MEMBERS] {
             assert_eq!(Message::decode(&links(count).encode()), Ok(links(count)), "{count}");
@@ -54,11 +56,11 @@ mod tests {
         assert!(why.contains("invalid length 257, expected at most 256 names of nodes"), "{why}");
         // A peer that says how many come, and sends none, costs nothing.
         let bytes = links(1).encode();
-        let at = bytes.len() - 4;
-        assert_eq!(&bytes[at..], b"\x91\xa2n0");
+        let at = bytes.len() - 5;
+        assert_eq!(&bytes[at..], b"\x91\xa2n0\0");
         let endless = [&bytes[..at], b"\xdd\xff\xff\xff\xff"].concat();
         assert!(matches!(Message::decode(&endless), Err(BadMessage::Malformed(_))));
-        let unnamed = [&bytes[..at], b"\x91\xa0"].concat();
+        let unnamed = [&bytes[..at], b"\x91\xa0\0"].concat();
         assert!(matches!(Message::decode(&unnamed), Err(BadMessage::Malformed(_))), "no node has this name");
     }
 }

@@ -13,6 +13,7 @@ use std::{
 use arc_swap::ArcSwap;
 use callsign_elector::{elector, record::Term, session::TrustHandle};
 use callsign_store::{
+    Time,
     ids::RegistryName,
     keys::RegistryKeys,
     lock::lock,
@@ -49,6 +50,7 @@ type ByCall<V> = HashMap<CallId, V, foldhash::fast::FixedState>;
 /// A call that is not answered yet.
 struct Waiting {
     answer: oneshot::Sender<Answer>,
+    since: Time,
     /// The trace in which it is, if that goes on elsewhere.
     trace: Option<Box<TraceContext>>,
 }
@@ -242,12 +244,12 @@ impl Shared {
         self.is_synced.store(is_synced, Ordering::Release);
     }
 
-    pub(super) fn answer(&self, call: CallId, answer: Answer) {
-        let waiting = lock(&self.answers).remove(&call);
-        if let Some(waiting) = waiting {
-            // A caller that does not wait any more does not mind.
-            let _ = waiting.answer.send(answer);
-        }
+    /// Hands an answer to whoever waits for it, and says for how long that was.
+    pub(super) fn answer(&self, call: CallId, answer: Answer) -> Option<Duration> {
+        let waiting = lock(&self.answers).remove(&call)?;
+        // A caller that does not wait any more does not mind.
+        let _ = waiting.answer.send(answer);
+        Some(self.trust.clock().now().since(waiting.since))
     }
 
     /// The trace of a call that waits.
@@ -496,11 +498,12 @@ impl Shared {
         within: Duration,
     ) -> impl Future<Output = Option<Answer>> {
         let clock = self.trust.clock();
-        let (until, at) = (clock.now() + within + HANGS, self.status.load().position);
+        let begun = clock.now();
+        let (until, at) = (begun + within + HANGS, self.status.load().position);
         let silence = call.silence();
         let (answer, answered) = oneshot::channel();
         let trace = trace::context_of(&Span::none()).map(Box::new);
-        lock(&self.answers).insert(id, Waiting { answer, trace });
+        lock(&self.answers).insert(id, Waiting { answer, since: begun, trace });
         self.push(Input::Call { id, call, wait });
         // After the answer is awaited for: either this sees the end, or the end sees the answer that is awaited.
         let has_ended = self.has_ended();

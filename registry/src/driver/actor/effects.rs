@@ -15,7 +15,10 @@ use crate::{
         message::Message,
         registry::RegistryEffect,
     },
-    driver::{metrics::OfCommit, receive, start, take},
+    driver::{
+        metrics::{Answered, OfCommit},
+        receive, start, take,
+    },
 };
 
 impl Driver {
@@ -51,8 +54,9 @@ impl Driver {
                 });
             }
             Effect::Answer { call, answer } => {
-                self.metrics.answered(&answer);
-                self.shared.answer(call, answer);
+                let answered = Answered::by(&answer);
+                let took = self.shared.answer(call, answer);
+                self.metrics.answered(answered, took);
             }
             Effect::Start { name, granted } => {
                 start::begin(&self.supervisor, &self.shared, name, granted);

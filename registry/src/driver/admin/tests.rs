@@ -66,7 +66,7 @@ async fn below_a_path_there_are_the_page_and_what_it_asks_and_the_site_is_as_it_
     assert_eq!(answer(&site, asking("GET", "/status")).await.1, "not in this shop");
     let page = get(&site, "/callsign").await;
     assert!(page.as_str().unwrap().contains("src=\"./callsign/page.js\""), "{page}");
-    for file in ["page.js", "page.css"] {
+    for file in ["page.js", "rates.js", "page.css"] {
         get(&site, &format!("/callsign/{file}")).await;
     }
     for path in
@@ -97,11 +97,13 @@ async fn the_others_are_asked_for_their_links_when_that_is_wanted_and_what_they_
         assert_eq!(links_of(0, path).await, json!(["b", "c"]), "its own it knows");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(links_of(1, path).await, Value::Null, "nobody was asked by {path}");
+        assert_eq!(get(&router, path).await["members"][1]["behind"], Value::Null);
     }
     assert_eq!(links_of(1, "/status?ask_links=true").await, Value::Null, "it waits for nobody");
     until("b has answered", || a.members()[1].links_to.is_some()).await;
     for path in ["/status", "/members"] {
         assert_eq!(links_of(1, path).await, json!(["a", "c"]));
+        assert_eq!(get(&router, path).await["members"][1]["behind"], 0, "it is where a is");
     }
     let (status, body) = answer(&router, asking("GET", "/status?ask_links=perhaps")).await;
     assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &"bad_query".into()));
@@ -111,7 +113,8 @@ async fn the_others_are_asked_for_their_links_when_that_is_wanted_and_what_they_
 async fn it_only_reads() {
     let router = router(&node().await);
     let paths = ["", "whereis", "explain", "names", "entries", "watch", "count", "groups", "singletons"];
-    let more = ["wait-for", "members", "live", "ready", "status", "history", "page.js", "page.css"];
+    let more =
+        ["wait-for", "members", "live", "ready", "status", "history", "page.js", "rates.js", "page.css"];
     for path in paths.into_iter().chain(more) {
         for method in ["POST", "PUT", "PATCH", "DELETE"] {
             let (status, body) = answer(&router, asking(method, &format!("/{path}"))).await;

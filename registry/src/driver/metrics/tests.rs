@@ -3,7 +3,11 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
 use super::*;
-use crate::tests::driver::{Cluster, TEST_DEADLINE, counter as actor, until};
+use crate::{
+    RegisterError,
+    core::input::Answer,
+    tests::driver::{Cluster, TEST_DEADLINE, counter as actor, until},
+};
 
 /// What this registry, the only one, has counted so far.
 struct Seen(callsign_golden::Seen);
@@ -54,6 +58,7 @@ async fn a_registry_moves_what_it_counts_and_no_label_is_a_name() {
     let seen = Seen::by(&counted);
     assert_eq!(seen.get("calls_total", "call=register,outcome=granted"), 1);
     assert_eq!(seen.get("calls_total", "call=register,outcome=taken"), 1);
+    assert_eq!(seen.get("call_seconds_count", "call=register"), 2, "granted and refused");
     assert_eq!(seen.get("log_position", ""), before + 1);
     let batches = seen.get("batch_operations_count", "");
     assert!(batches >= 2, "the epoch's opening and the registration: {batches}");
@@ -77,6 +82,9 @@ async fn a_registry_moves_what_it_counts_and_no_label_is_a_name() {
     assert_eq!(seen.get("calls_total", "call=unregister,outcome=freed"), 1);
     assert_eq!(seen.get("calls_total", "call=unregister,outcome=not_held_here"), 1);
     assert_eq!(seen.get("calls_total", "call=lookup_consistent,outcome=found"), 1);
+    let took = ["register", "unregister", "lookup_consistent", "update"]
+        .map(|call| seen.get("call_seconds_count", &format!("call={call}")));
+    assert_eq!(took, [3, 2, 1, 0]);
     assert!(seen.get("messages_total", "direction=received,kind=requests") >= 2);
     assert!(seen.get("messages_total", "direction=sent,kind=replicate") >= 2);
     let [sent, received] =
@@ -92,6 +100,29 @@ async fn a_registry_moves_what_it_counts_and_no_label_is_a_name() {
     assert_eq!(seen.get("events_total", "event=serving"), handoffs + 1);
     assert!(seen.get("link_events_total", "event=down") >= 1);
     seen.assert_bounded(&["of-a-user", "of-another", "a", "b"]);
+}
+
+#[test]
+fn each_call_is_told_with_how_long_it_took_and_once() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let counted = recorder.handle();
+    ::metrics::with_local_recorder(&recorder, || {
+        let mut metrics = OfRegistry::new("default");
+        let taken = Answer::Registered(Err(RegisterError::NoLeader));
+        let millis = |millis| Some(Duration::from_millis(millis));
+        for took in [millis(250), millis(500), None] {
+            metrics.answered(Answered::by(&taken), took);
+        }
+        // It is no call of the table.
+        metrics.answered(Answered::by(&Answer::Left), millis(9000));
+        metrics.tell();
+        metrics.tell();
+        let seen = Seen::by(&counted);
+        assert_eq!(seen.get("calls_total", "call=register,outcome=no_leader"), 3);
+        assert_eq!(seen.get("call_seconds_count", "call=register"), 2, "the third caller had gone");
+        let sum = "callsign_registry_call_seconds_sum{registry=\"default\",call=\"register\"} 0.75";
+        assert!(counted.render().lines().any(|line| line == sum), "{}", counted.render());
+    });
 }
 
 #[test]

@@ -156,6 +156,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("says-links-of-its-view", "registry/src/core/member/their_links.rs")
         .does("Says that it has links to all members that it knows.")
         .found(STANDARD, 100, "the page: what a node says of others is what they said"),
+    mutant("says-position-of-its-view", "registry/src/core/member/their_links.rs")
+        .does("Says that its replica is where the log ended when it last read the store.")
+        .found(STANDARD, 100, "the page: a lag is that of a replica"),
+    mutant("keeps-first-position", "registry/src/core/member/their_links.rs")
+        .does("Goes on to show how far a member was behind when it first said so, while its links are the same.")
+        .found(STANDARD, 100, "the page: a lag is of the last answer"),
     mutant("keeps-links-of-a-lost-link", "registry/src/core/member/links.rs")
         .does("Goes on to show the links of a member that it has lost its own link to.")
         .found(STANDARD, 100, "the page: not known is not none"),

@@ -44,6 +44,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::ReferencesBounded, "planted defects of references: references-without-bound"),
     (Check::NoneOverDownLinks, "planted defects of references: link-down-unheard"),
     (Check::ReferenceRefused, "only counted"),
+    (Check::LagTrue, "planted defects of members: says-position-of-its-view, keeps-first-position"),
     (Check::CountedOn, "not yet: where it is broken the cluster does not serve again, which is seen first"),
 ];
 

@@ -7,12 +7,16 @@ fn names(names: &[&str]) -> Vec<NodeName> {
 }
 
 fn links(linked: &[&str]) -> Message {
-    Message::Links { linked: names(linked) }
+    links_at(linked, 0)
+}
+
+pub(super) fn links_at(linked: &[&str], position: u64) -> Message {
+    Message::Links { linked: names(linked), position: Position(position) }
 }
 
 impl One {
     /// Linked to l and o.
-    fn linked() -> Self {
+    pub(super) fn linked() -> Self {
         let mut one = Self::new();
         one.links("l", 1);
         one.links("o", 2);
@@ -20,7 +24,7 @@ impl One {
     }
 
     /// Somebody looks: whom it asks.
-    fn looks(&mut self) -> Vec<(String, u64, Message)> {
+    pub(super) fn looks(&mut self) -> Vec<(String, u64, Message)> {
         let effects = self.step(Input::AskForLinks);
         assert_eq!(effects.len(), sends(&effects).len(), "it asks, and does nothing else: {effects:?}");
         sends(&effects)

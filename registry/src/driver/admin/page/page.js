@@ -94,10 +94,17 @@ function showStatus(status) {
     member.leads ? "leads" : member.draining ? "leaves" : member.may_lead ? "follows" : "never leads",
     member.session_open ? "open" : bad("closed"),
     member.synced ? "synced" : bad("behind"),
+    lag(member.behind),
     member.linked ? "up" : bad("down"),
     member.address,
   ])));
   drawGraph(status);
+}
+
+// How many positions of the log a member lacked when it was asked last.
+function lag(behind) {
+  if (behind === null) return make("td", "not known", "faint");
+  return behind === 0 ? "0" : `${behind.toLocaleString()} behind`;
 }
 
 // A member's name, which leads to its own page, if it says where that is.
@@ -189,43 +196,6 @@ function showEvents() {
   at("events").prepend(...seen.fresh.map((event) => item(...event)).reverse());
   seen.fresh = [];
   while (at("events").children.length > KEPT) at("events").lastChild.remove();
-}
-
-function counted(text, metric, ...labels) {
-  return text.split("\n").reduce((sum, line) => {
-    const is = (line.startsWith(`${metric}{`) || line.startsWith(`${metric} `)) && labels.every((label) => line.includes(label));
-    return is ? sum + Number(line.slice(line.lastIndexOf(" ") + 1)) : sum;
-  }, 0);
-}
-
-function showRates(text, names) {
-  const label = `registry=${JSON.stringify(seen.registry)}`;
-  const now = {
-    at: performance.now(),
-    names,
-    calls: counted(text, "callsign_registry_calls_total", label),
-    commits: counted(text, "callsign_registry_commit_seconds_count", label),
-    seconds: counted(text, "callsign_registry_commit_seconds_sum", label),
-  };
-  const { last } = seen;
-  seen.last = now;
-  if (!last) return;
-  const seconds = (now.at - last.at) / 1000;
-  const commits = now.commits - last.commits;
-  seen.points.push([(now.calls - last.calls) / seconds, commits / seconds, commits > 0 ? (1000 * (now.seconds - last.seconds)) / commits : 0, names]);
-  seen.points = seen.points.slice(-KEPT);
-  const said = ["calls answered a second", "commits a second, as leader", "ms a commit took, as leader", "names"];
-  at("curves").replaceChildren(...said.map((title, nth) => {
-    const values = seen.points.map((point) => point[nth]);
-    const most = Math.max(...values, 1e-9);
-    const points = values.map((value, i) => `${(600 * i) / Math.max(1, KEPT - 1)},${42 - (40 * value) / most}`).join(" ");
-    const curve = draw("svg", { viewBox: "0 0 600 44", preserveAspectRatio: "none", "aria-hidden": "true" });
-    curve.append(draw("polyline", { points, class: "curve" }));
-    const number = (value) => value.toLocaleString([], { maximumFractionDigits: 1 });
-    const shown = make("div", `${title}: ${number(values.at(-1))} (most: ${number(most)})`);
-    shown.append(curve);
-    return shown;
-  }));
 }
 
 // A table that is shown page by page. `every`: it is asked for so often at most, and `rows` makes the rows of what came.
