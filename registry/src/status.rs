@@ -157,21 +157,44 @@ impl Status {
 /// The rows of a registry's members, kept until one of them changes: a busy member is looked at far more often.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    /// What they were made of: the same allocations have the same in them. The first number grows when what others say changes, and the
-    /// second one is how far this member is behind.
-    made_of: Option<(Arc<View>, Arc<[NodeName]>, [u64; 2])>,
+    made_of: Option<MadeOf>,
     rows: Arc<[MemberInfo]>,
+}
+
+/// What rows are made of.
+#[derive(Debug)]
+struct MadeOf {
+    view: Arc<View>,
+    linked: Arc<[NodeName]>,
+    /// This number grows when what others say changes.
+    said: u64,
+    /// How far this member is behind.
+    behind: u64,
+}
+
+impl MadeOf {
+    fn of<T: Table>(member: &Member<T>) -> Self {
+        Self {
+            view: member.view().clone(),
+            linked: member.linked().clone(),
+            said: member.links_changes(),
+            behind: member.behind_of(member.me()).unwrap_or_default(),
+        }
+    }
+
+    /// The same allocations have the same in them.
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.view, &other.view)
+            && Arc::ptr_eq(&self.linked, &other.linked)
+            && (self.said, self.behind) == (other.said, other.behind)
+    }
 }
 
 impl Rows {
     fn of<T: Table>(&mut self, member: &Member<T>) -> Arc<[MemberInfo]> {
-        let (view, linked) = (member.view(), member.linked());
-        let changes = [member.links_changes(), member.behind_of(member.me()).unwrap_or_default()];
-        let is_same = |(of, with, at): &(Arc<View>, Arc<[NodeName]>, [u64; 2])| {
-            Arc::ptr_eq(of, view) && Arc::ptr_eq(with, linked) && *at == changes
-        };
-        if !self.made_of.as_ref().is_some_and(is_same) {
-            self.made_of = Some((view.clone(), linked.clone(), changes));
+        let now = MadeOf::of(member);
+        if !self.made_of.as_ref().is_some_and(|before| before.is_same(&now)) {
+            let (view, linked) = (&now.view, &now.linked);
             let elected = view.term.leader.as_ref().map(|leader| &leader.node);
             let row = |(node, row): (&NodeName, &MemberRow)| MemberInfo {
                 node: node.clone(),
@@ -187,6 +210,7 @@ impl Rows {
                 behind: member.behind_of(node),
             };
             self.rows = view.members.iter().map(row).collect();
+            self.made_of = Some(now);
         }
         self.rows.clone()
     }

@@ -179,10 +179,10 @@ fn summary(report: &Report, elapsed: Duration, colours: Colours) -> String {
         ),
     ];
     let rows: Vec<_> = rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]).collect();
-    let mut failed = String::new();
-    for (name, _) in report.checks.iter().filter(|(_, holds)| !**holds) {
-        failed += &format!("{}\n", colours.bad(format_args!("FAILED: {}", name.replace('_', " "))));
-    }
+    let failed = report.checks.iter().filter(|(_, holds)| !**holds);
+    let failed = failed.fold(String::new(), |before, (name, _)| {
+        format!("{before}{}\n", colours.bad(format_args!("FAILED: {}", name.replace('_', " "))))
+    });
     let verdict = if report.ok { "All is well." } else { "Something went wrong." };
     let verdict = colours.verdict(report.ok, verdict);
     format!("\n{}\n{failed}{verdict}\n", table(&["", ""], &rows).trim_start())

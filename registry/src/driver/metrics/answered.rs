@@ -8,6 +8,7 @@ use crate::{
 };
 
 /// Which call an answer is of, and what came of it. `None`: it is not counted.
+#[derive(Clone, Copy)]
 pub(crate) struct Answered(Option<(&'static str, &'static str)>);
 
 impl Answered {
