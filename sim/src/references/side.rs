@@ -111,7 +111,7 @@ struct Holding {
     known: BTreeSet<u64>,
 }
 
-/// See the [module](self).
+/// The two cores, and what the driver of one process keeps beside them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Side {
     ends: Ends,
