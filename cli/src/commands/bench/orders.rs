@@ -239,7 +239,7 @@ pub(crate) struct Sequential {
     pub(crate) register_p50: f64,
     pub(crate) register_p99: f64,
     pub(crate) commit_p50: f64,
-    /// Until an empty task of this process has run: how long everything in it waits for its turn.
+    /// Until a task of this process that lets all others go first has its turn again.
     pub(crate) turn_p50: f64,
 }
 

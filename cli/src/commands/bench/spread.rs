@@ -46,7 +46,8 @@ struct WhileBusy {
     commit_p50_us: f64,
     register_at_rest_p50_us: f64,
     commit_at_rest_p50_us: f64,
-    /// Until an empty task of that process has run. A registration has to wait for several such turns, in three processes.
+    /// Until a task of that process that lets all others go first has its turn again. A registration waits for several such turns, in three
+    /// processes.
     turn_p50_us: f64,
     turn_at_rest_p50_us: f64,
 }
@@ -159,7 +160,7 @@ pub(super) fn rows(figures: &Spread) -> Vec<Vec<String>> {
                 "in the same run".to_owned(),
             ),
             row("  while the others are busy: p50", us(busy.commit_p50_us), commits(busy.commit_p50_us)),
-            row("  one empty task, at rest: p50", us(busy.turn_at_rest_p50_us), String::new()),
+            row("  one turn of a task, at rest: p50", us(busy.turn_at_rest_p50_us), String::new()),
             row("  while the others are busy: p50", us(busy.turn_p50_us), String::new()),
         ]);
     }
