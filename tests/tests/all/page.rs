@@ -110,7 +110,7 @@ fn the_page_shows_names_as_they_come_and_the_next_leader_without_being_loaded_ag
     eventually("times of calls are drawn", TEST_DEADLINE, || {
         let drawn = browser.run(
             "const took = seen.points.map((point) => point.callTook).filter(([half]) => half !== null);
-            const curves = [...document.querySelectorAll('#curves div')].find((shown) => shown.textContent.startsWith('ms a call took: half within '));
+            const curves = [...document.querySelectorAll('#curves div')].find((shown) => shown.textContent.startsWith('ms a call took: '));
             const drawn = curves && [...curves.querySelectorAll('polyline')].map((curve) => curve.getAttribute('points').length > 0);
             return [took.length > 0 && took.every(([half, most]) => 0 < half && half <= most), drawn];",
         );

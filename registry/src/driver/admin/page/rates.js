@@ -53,7 +53,10 @@ function curves(title, lists) {
   const shown = make("div", title(most));
   const picture = draw("svg", { viewBox: "0 0 600 44", preserveAspectRatio: "none", "aria-hidden": "true" });
   picture.append(...lists.map((values, nth) => {
-    const known = values.flatMap((value, i) => (value === null ? [] : [`${(600 * i) / Math.max(1, KEPT - 1)},${42 - (40 * value) / most}`]));
+    const at = (value, i) => `${(600 * i) / Math.max(1, KEPT - 1)},${42 - (40 * value) / most}`;
+    // One value alone is a short line: a point would not be seen.
+    const isAlone = values.filter((value) => value !== null).length === 1;
+    const known = values.flatMap((value, i) => (value === null ? [] : isAlone ? [at(value, i), at(value, i + 0.5)] : [at(value, i)]));
     return draw("polyline", { points: known.join(" "), class: nth === 0 ? "curve" : "curve second" });
   }));
   shown.append(picture);
@@ -63,11 +66,10 @@ function curves(title, lists) {
 // How long something took: half of it, and all but one in a hundred.
 function times(what, hasBounds, points) {
   const lists = hasBounds ? [points.map(([half]) => half), points.map(([, most]) => most)] : [points.map(([half]) => half)];
-  const said = lists.map((values) => number(values.at(-1)));
-  return curves(
-    (most) => (hasBounds ? `ms ${what}: half within ${said[0]}, 99 of 100 within ${said[1]} (most: ${number(most)})` : `ms ${what}, on average: ${said[0]} (most: ${number(most)})`),
-    lists,
-  );
+  const last = lists.map((values) => values.at(-1));
+  const [half, nearlyAll] = last.map(number);
+  const said = last[0] === null ? "none since the last look" : hasBounds ? `half within ${half}, 99 of 100 within ${nearlyAll}` : `on average ${half}`;
+  return curves((most) => `ms ${what}: ${said} (most: ${number(most)})`, lists);
 }
 
 function rate(title, values) {
