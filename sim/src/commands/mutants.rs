@@ -48,6 +48,7 @@ impl Mutants {
         let mut missed = Vec::new();
         let begin = Instant::now();
         let chosen: Vec<&Mutant> = MUTANTS.iter().filter(|mutant| mutant.name.contains(&self.only)).collect();
+        anyhow::ensure!(!chosen.is_empty(), "no planted defect has {:?} in its name", self.only);
         let progress = Progress::new("planted defects", "looked for", chosen.len() as u64);
         for (done, mutant) in (1..).zip(&chosen) {
             let Mutant { name, what, hazard, .. } = mutant;
