@@ -103,8 +103,8 @@ pub const SPACES: &[Limits] = &[
     small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (30_937, 34_812)))),
     small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (26_655, 33_803))))),
     small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (55_471, 66_946)))),
-    limits("crash-restart", [1, 1, 0, 0], 1000, (2_934_420, 3_143_318)),
-    limits("crash-cut", [1, 0, 1, 0], 500, (5_402_606, 5_675_677)),
+    limits("crash-restart", [1, 1, 0, 0], 1000, (2_506_100, 2_685_316)),
+    limits("crash-cut", [1, 0, 1, 0], 500, (3_777_054, 3_969_505)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_787_355, 8_538_937))),
     limits("restart-unknown", [1, 1, 0, 1], 450, (3_923_811, 4_625_039)),
 ];
