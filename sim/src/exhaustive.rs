@@ -106,7 +106,7 @@ pub const SPACES: &[Limits] = &[
     limits("crash-restart", [1, 1, 0, 0], 1000, (2_506_100, 2_685_316)),
     limits("crash-cut", [1, 0, 1, 0], 500, (3_777_054, 3_969_505)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_787_355, 8_538_937))),
-    limits("restart-unknown", [1, 1, 0, 1], 450, (3_923_811, 4_625_039)),
+    limits("restart-unknown", [1, 1, 0, 1], 450, (4_143_198, 4_867_627)),
 ];
 
 /// A state: a world, and what is left.
