@@ -105,7 +105,7 @@ pub const SPACES: &[Limits] = &[
     small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (55_471, 66_946)))),
     limits("crash-restart", [1, 1, 0, 0], 1000, (2_506_100, 2_685_316)),
     limits("crash-cut", [1, 0, 1, 0], 500, (3_777_054, 3_969_505)),
-    free(limits("cut-unknown", [0, 0, 1, 1], 200, (5_787_355, 8_538_937))),
+    free(limits("cut-unknown", [0, 0, 1, 1], 200, (2_641_078, 3_752_128))),
     limits("restart-unknown", [1, 1, 0, 1], 450, (4_143_198, 4_867_627)),
 ];
 
