@@ -178,22 +178,28 @@ impl MadeOf {
             view: member.view().clone(),
             linked: member.linked().clone(),
             said: member.links_changes(),
-            behind: member.behind_of(member.me()).unwrap_or_default(),
+            behind: lacks(member),
         }
     }
 
-    /// The same allocations have the same in them.
-    fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.view, &other.view)
-            && Arc::ptr_eq(&self.linked, &other.linked)
-            && (self.said, self.behind) == (other.said, other.behind)
+    /// Whether rows of this would be the same now. The same allocations have the same in them. It is asked after each step, so nothing is cloned.
+    fn is_still_so<T: Table>(&self, member: &Member<T>) -> bool {
+        Arc::ptr_eq(&self.view, member.view())
+            && Arc::ptr_eq(&self.linked, member.linked())
+            && self.said == member.links_changes()
+            && self.behind == lacks(member)
     }
+}
+
+/// How many positions of the log a member lacks itself.
+fn lacks<T: Table>(member: &Member<T>) -> u64 {
+    member.behind_of(member.me()).unwrap_or_default()
 }
 
 impl Rows {
     fn of<T: Table>(&mut self, member: &Member<T>) -> Arc<[MemberInfo]> {
-        let now = MadeOf::of(member);
-        if !self.made_of.as_ref().is_some_and(|before| before.is_same(&now)) {
+        if !self.made_of.as_ref().is_some_and(|before| before.is_still_so(member)) {
+            let now = MadeOf::of(member);
             let (view, linked) = (&now.view, &now.linked);
             let elected = view.term.leader.as_ref().map(|leader| &leader.node);
             let row = |(node, row): (&NodeName, &MemberRow)| MemberInfo {

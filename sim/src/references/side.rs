@@ -415,3 +415,23 @@ pub fn check_at_rest(actor: u64, home: Option<(&Side, LinkId)>) -> Result<(), Br
         _ => broken(Rule::Ends, format!("actor {actor} has ended, and a reference to it has not")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_actor_is_monitored_if_and_only_if_somebody_is_to_be_told_of_its_end() {
+        let (link, mut side) = (LinkId(1), Side::default());
+        side.link_up(link);
+        side.export(5);
+        assert_eq!(side.asked(link, 5), Ok(false));
+        assert_eq!((side.monitored().collect::<Vec<_>>(), side.check()), (vec![5], Ok(())));
+        let rule = |side: &Side| side.check().map_err(|broken| broken.rule);
+        let mut forgets = side.clone();
+        forgets.monitored.clear();
+        assert_eq!(rule(&forgets), Err(Rule::Monitored));
+        side.monitored.insert(6);
+        assert_eq!(rule(&side), Err(Rule::Monitored));
+    }
+}

@@ -296,7 +296,7 @@ pub enum Action {
     },
     /// What there is to say of actors goes onto a link.
     Speak {
-        /// Who says it.
+        /// The node that says it.
         node: NodeId,
         /// On which of the links that have room for it.
         nth: u8,

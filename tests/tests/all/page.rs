@@ -111,7 +111,7 @@ fn the_page_shows_names_as_they_come_and_the_next_leader_without_being_loaded_ag
         let drawn = browser.run(
             "const took = seen.points.map((point) => point.callTook).filter(([half]) => half !== null);
             const curves = [...document.querySelectorAll('#curves div')].find((shown) => shown.textContent.startsWith('ms a call took: '));
-            const drawn = curves && [...curves.querySelectorAll('polyline')].map((curve) => curve.getAttribute('points').length > 0);
+            const drawn = curves && [...curves.querySelectorAll('polyline')].map((curve) => curve.getAttribute('points').trim().split(' ').length > 1);
             return [took.length > 0 && took.every(([half, most]) => 0 < half && half <= most), drawn];",
         );
         if drawn == json!([true, [true, true]]) { Ok(()) } else { Err(drawn.to_string()) }

@@ -47,4 +47,5 @@ pub const FOUND_TOO: &[(&str, &str, u64)] = &[
     ("one-peer-is-told", "standard", 3_000),
     ("end-not-asked-for", "standard", 1_000),
     ("end-not-remembered", "standard", 3_000),
+    ("watches-without-bound", "bulk", 1_000),
 ];
