@@ -31,13 +31,14 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Writes a file until there is no room for another byte, and says where it is.
+    /// Writes a file until there is no room for another byte, and says where it is. Called again, it takes what room there
+    /// is by then.
     ///
     /// # Panics
     /// If the file cannot be made.
     pub fn fill(&self) -> PathBuf {
         let path = self.path().join("filler");
-        let mut filler = File::create(&path).expect("a file can be made");
+        let mut filler = File::options().append(true).create(true).open(&path).expect("a file can be made");
         while filler.write_all(&[0; 4096]).is_ok() {}
         path
     }
