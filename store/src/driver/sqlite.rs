@@ -52,6 +52,7 @@ use crate::{
     error::{OpenError, StoreError},
 };
 
+mod attempt;
 mod examine;
 mod file;
 mod life;

@@ -1,23 +1,24 @@
-//! The thread that commits, one transaction after the other.
+//! The thread that commits. Those who wait at the same time share a transaction of the file, so that the disk is waited for once.
 
-use std::{sync::mpsc, time::Instant};
+use std::{collections::VecDeque, sync::mpsc, time::Instant};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::{
-    file::{DatabaseFile, Trouble, patiently},
+    attempt::{Failure, attempt},
+    file::{DatabaseFile, Trouble},
     notifier::Notifier,
     reader::Looks,
-    sql::{CLEARS_KEPT, newest, stored},
 };
 use crate::{
-    core::{
-        mvcc::stamp,
-        transaction::{Check, CommitOutcome, Transaction, Version, Write},
-    },
+    core::transaction::{CommitOutcome, Transaction},
     driver::failures::Failures,
 };
+
+/// How many commits share a transaction of the file at most. It bounds how long other processes wait for one that does not
+/// wait for them.
+const TOGETHER: usize = 16;
 
 /// A transaction to commit.
 pub(super) struct Job {
@@ -26,6 +27,12 @@ pub(super) struct Job {
     /// together, not one after the other.
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<CommitOutcome>,
+}
+
+impl Job {
+    fn writes(&self) -> bool {
+        !self.transaction.writes.is_empty()
+    }
 }
 
 pub(super) struct Writer {
@@ -38,44 +45,50 @@ pub(super) struct Writer {
     pub(super) failures: Failures,
 }
 
-/// Why there is no outcome.
-enum Failure {
-    /// It happened before `COMMIT`: nothing was changed, and nothing will be.
-    Before(Trouble),
-    /// `COMMIT` itself failed: the log may hold the whole transaction, and then the next recovery brings it back.
-    During(rusqlite::Error),
-}
-
-impl<E: Into<Trouble>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::Before(error.into())
-    }
-}
-
 impl Writer {
     /// Commits until nobody is left who could ask.
     pub(super) fn run(mut self, jobs: &mpsc::Receiver<Job>) {
-        while let Ok(Job { transaction, deadline, reply }) = jobs.recv() {
-            let outcome = self.commit(&transaction, deadline);
+        let mut waiting = VecDeque::new();
+        while let Some(first) = waiting.pop_front().or_else(|| jobs.recv().ok()) {
+            waiting.extend(jobs.try_iter());
+            // One that only checks waits for no lock, so it shares none.
+            let with_it = if first.writes() {
+                waiting.iter().take(TOGETHER - 1).take_while(|job| job.writes()).count()
+            } else {
+                0
+            };
+            let group: Vec<_> = std::iter::once(first).chain(waiting.drain(..with_it)).collect();
+            self.serve(group);
+        }
+    }
+
+    fn serve(&mut self, jobs: Vec<Job>) {
+        let outcomes = self.commit(&jobs);
+        let mut rings = false;
+        for (Job { transaction, reply, .. }, outcome) in jobs.into_iter().zip(outcomes) {
             let changed = match outcome {
                 CommitOutcome::Committed(version) if !transaction.writes.is_empty() => Some(version),
                 _ => None,
             };
             // The author first; if it is gone, the outcome is as unknown as it chose.
             let _ = reply.send(outcome);
-            if changed.is_some_and(|version| self.notifier.may_be_watched(version, &transaction.writes)) {
-                self.looks.ask();
-                self.notifier.notify();
-            }
+            rings |=
+                changed.is_some_and(|version| self.notifier.may_be_watched(version, &transaction.writes));
+        }
+        if rings {
+            self.looks.ask();
+            self.notifier.notify();
         }
     }
 
-    fn commit(&mut self, transaction: &Transaction, deadline: Instant) -> CommitOutcome {
+    /// One outcome for each.
+    fn commit(&mut self, jobs: &[Job]) -> Vec<CommitOutcome> {
         let connection = match self.connection.take().map_or_else(|| self.file.connect(), Ok) {
             Ok(connection) => connection,
-            Err(trouble) => return CommitOutcome::Unavailable(trouble.to_string()),
+            Err(trouble) => return vec![CommitOutcome::Unavailable(trouble.to_string()); jobs.len()],
         };
-        let result = attempt(&connection, &self.file, transaction, deadline);
+        let transactions: Vec<_> = jobs.iter().map(|job| &job.transaction).collect();
+        let result = attempt(&connection, &self.file, &transactions, jobs[0].deadline);
         // A connection that is still inside a transaction, or that met an error, is not used again: closing it
         // rolls back, and the next one begins with what is in the file.
         let rolled_back = connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok();
@@ -88,197 +101,184 @@ impl Writer {
             self.connection = Some(connection);
         }
         match result {
-            Ok(outcome) => {
-                self.failures.answered(&outcome);
-                outcome
+            Ok(outcomes) => {
+                outcomes.iter().for_each(|outcome| self.failures.answered(outcome));
+                outcomes
             }
-            Err(Failure::Before(trouble)) => CommitOutcome::Unavailable(trouble.to_string()),
-            Err(Failure::During(error)) => {
+            // What one of them met is not the others' trouble.
+            Err(Failure::Before(_)) if jobs.len() > 1 => {
+                jobs.chunks(1).flat_map(|alone| self.commit(alone)).collect()
+            }
+            Err(Failure::Before(trouble)) => vec![CommitOutcome::Unavailable(trouble.to_string())],
+            Err(Failure::During(error, mut outcomes)) => {
                 self.failures.note(&error);
-                CommitOutcome::Unknown
+                outcomes.iter_mut().for_each(|outcome| *outcome = without_commit(outcome, &error));
+                outcomes
             }
         }
     }
 }
 
-fn attempt(
-    connection: &Connection,
-    file: &DatabaseFile,
-    transaction: &Transaction,
-    deadline: Instant,
-) -> Result<CommitOutcome, Failure> {
-    let run = |sql| connection.prepare_cached(sql)?.execute([]).map(drop);
-    // Without writes a snapshot is enough, and it waits for nobody.
-    let begin = if transaction.writes.is_empty() { "BEGIN" } else { "BEGIN IMMEDIATE" };
-    patiently(deadline, || run(begin))?;
-    file.is_unmoved()?;
-    let mut version = patiently(deadline, || newest(connection))?;
-    for check in &transaction.checks {
-        if !holds(connection, check)? {
-            return Ok(CommitOutcome::Conflict);
-        }
+/// What an outcome is worth when the `COMMIT` that would have made it true has failed.
+fn without_commit(outcome: &CommitOutcome, error: &rusqlite::Error) -> CommitOutcome {
+    match outcome {
+        CommitOutcome::Committed(_) => CommitOutcome::Unknown,
+        // It wrote nothing. But what it conflicts with may be what another one has just failed to write.
+        _ => CommitOutcome::Unavailable(format!("a commit of another caller has failed: {error}")),
     }
-    if !transaction.writes.is_empty() {
-        version.0 += 1;
-        write(connection, version, &transaction.writes)?;
-    }
-    run("COMMIT").map_err(Failure::During)?;
-    Ok(CommitOutcome::Committed(version))
-}
-
-/// Compares the value. `seen_at` is not needed: the row has been looked up anyway.
-fn holds(connection: &Connection, check: &Check) -> rusqlite::Result<bool> {
-    let mut statement = connection.prepare_cached("SELECT value FROM kv WHERE key = ?1")?;
-    let same =
-        |row: &rusqlite::Row<'_>| Ok(row.get_ref(0)?.as_blob()? == check.expected.as_deref().unwrap_or(&[]));
-    let found = statement.query_row([&check.key], same).optional()?;
-    Ok(found.map_or(check.expected.is_none(), |same| same && check.expected.is_some()))
-}
-
-fn write(connection: &Connection, version: Version, writes: &[Write]) -> rusqlite::Result<()> {
-    connection.prepare_cached("UPDATE counter SET version = ?1")?.execute([stored(version)])?;
-    let mut put =
-        connection.prepare_cached("INSERT OR REPLACE INTO kv (key, value, version) VALUES (?1, ?2, ?3)")?;
-    let mut put = |key: &[u8], value: &[u8]| put.execute(params![key, value, stored(version)]).map(drop);
-    let (mut appended, mut cleared) = (0_u32, 0_u32);
-    for write in writes {
-        match write {
-            Write::Put { key, value } => put(key, value)?,
-            Write::Clear(key) => {
-                let beyond = [key.as_slice(), &[0]].concat();
-                clear(connection, version, &mut cleared, key, &beyond)?;
-            }
-            Write::ClearRange(range) => {
-                clear(connection, version, &mut cleared, &range.start, &range.end)?;
-            }
-            Write::Append { prefix, value } => {
-                let stamp = stamp(version, appended);
-                appended += 1;
-                put(&[prefix.as_slice(), &stamp].concat(), value)?;
-                put(prefix, &stamp)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Removes the keys from `first` up to, not including, `beyond`, and notes that they were.
-fn clear(
-    connection: &Connection,
-    version: Version,
-    nth: &mut u32,
-    first: &[u8],
-    beyond: &[u8],
-) -> rusqlite::Result<()> {
-    let mut remove = connection.prepare_cached("DELETE FROM kv WHERE key >= ?1 AND key < ?2")?;
-    if remove.execute([first, beyond])? == 0 {
-        return Ok(());
-    }
-    let mut note = connection.prepare_cached("INSERT INTO clears VALUES (?1, ?2, ?3, ?4)")?;
-    note.execute(params![stored(version), *nth, first, beyond])?;
-    *nth += 1;
-    if *nth == 1 {
-        forget_old_clears(connection, version)?;
-    }
-    Ok(())
-}
-
-fn forget_old_clears(connection: &Connection, version: Version) -> rusqlite::Result<()> {
-    let mut oldest = connection.prepare_cached("SELECT min(version) FROM clears")?;
-    let oldest: i64 = oldest.query_row([], |row| row.get(0))?;
-    let kept = version.0.saturating_sub(CLEARS_KEPT);
-    // Many in one go: removing one row each time would write a second page each time.
-    if oldest.unsigned_abs() + CLEARS_KEPT / 8 < kept {
-        let mut forget = connection.prepare_cached("DELETE FROM clears WHERE version < ?1")?;
-        forget.execute([stored(Version(kept))])?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::SqliteOptions, *};
+    use crate::Version;
 
+    /// A file in which some writes meet trouble.
     struct Place {
         _directory: tempfile::TempDir,
         file: DatabaseFile,
         connection: Connection,
+        notify: std::path::PathBuf,
     }
 
     impl Place {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
-            let (file, connection) =
-                DatabaseFile::open(&directory.path().join("file"), SqliteOptions::default()).unwrap();
-            Self { _directory: directory, file, connection }
+            let path = directory.path().join("file");
+            let (file, connection) = DatabaseFile::open(&path, SqliteOptions::default()).unwrap();
+            Self { _directory: directory, file, connection, notify: path.with_extension("notify") }
         }
 
-        fn attempt(&self, transaction: &Transaction) -> Result<CommitOutcome, Failure> {
-            attempt(&self.connection, &self.file, transaction, Instant::now())
+        /// From now on each write of this key fails at once.
+        fn refuse(&self, key: &str) {
+            self.on(key, "SELECT RAISE(ABORT, 'refused')");
         }
 
-        fn keys(&self) -> Vec<Vec<u8>> {
-            let mut keys = self.connection.prepare("SELECT key FROM kv ORDER BY key").unwrap();
-            keys.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        /// From now on a transaction that writes this key fails at its end.
+        fn refuse_at_the_end(&self, key: &str) {
+            let tables = "CREATE TABLE one (id INTEGER PRIMARY KEY);
+                CREATE TABLE other (id REFERENCES one DEFERRABLE INITIALLY DEFERRED)";
+            self.connection.execute_batch(tables).unwrap();
+            self.connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
+            self.on(key, "INSERT INTO other VALUES (1)");
         }
 
-        fn removals(&self) -> u32 {
-            self.connection.query_row("SELECT count(*) FROM clears", [], |row| row.get(0)).unwrap()
+        fn on(&self, key: &str, action: &str) {
+            let when = format!("WHEN new.key = CAST('{key}' AS BLOB)");
+            let trigger = format!("CREATE TRIGGER t AFTER INSERT ON kv {when} BEGIN {action}; END");
+            self.connection.execute_batch(&trigger).unwrap();
+        }
+
+        /// What is answered to those who all wait when the writer looks, and the keys that are there then.
+        fn outcomes(self, transactions: Vec<Transaction>) -> (Vec<CommitOutcome>, Vec<String>) {
+            let (sends, jobs) = mpsc::channel();
+            let answers: Vec<_> = transactions
+                .into_iter()
+                .map(|transaction| {
+                    let (reply, outcome) = oneshot::channel();
+                    sends.send(Job { transaction, deadline: Instant::now(), reply }).unwrap();
+                    outcome
+                })
+                .collect();
+            drop(sends);
+            let beside = self.file.connect().unwrap();
+            let writer = Writer {
+                file: self.file,
+                connection: Some(self.connection),
+                notifier: Notifier::open(&self.notify),
+                looks: Looks::new(mpsc::channel().0, std::sync::Arc::default()),
+                failures: Failures::default(),
+            };
+            writer.run(&jobs);
+            let mut keys = beside.prepare("SELECT CAST(key AS TEXT) FROM kv ORDER BY key").unwrap();
+            let keys = keys.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+            (answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect(), keys)
         }
     }
 
-    fn committed(outcome: Result<CommitOutcome, Failure>) -> Option<Version> {
-        outcome.ok().and_then(|outcome| match outcome {
-            CommitOutcome::Committed(version) => Some(version),
-            _ => None,
-        })
+    fn put(key: &str) -> Transaction {
+        Transaction::new().put(key.into(), b"value".to_vec())
+    }
+
+    fn committed(version: u64) -> CommitOutcome {
+        CommitOutcome::Committed(Version(version))
+    }
+
+    fn is_unavailable(outcome: &CommitOutcome) -> bool {
+        matches!(outcome, CommitOutcome::Unavailable(_))
     }
 
     #[test]
-    fn a_commit_that_only_checks_waits_for_nobody_and_one_that_writes_does() {
+    fn those_who_wait_together_have_versions_of_their_own_and_find_what_came_before() {
+        let is_free = put("a").check(b"a".to_vec(), None);
+        let next = put("b").check(b"a".to_vec(), Some(b"value".to_vec()));
+        let (outcomes, keys) = Place::new().outcomes(vec![is_free.clone(), is_free, next]);
+        assert_eq!(outcomes, [committed(1), CommitOutcome::Conflict, committed(2)]);
+        assert_eq!(keys, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_commit_that_is_refused_before_its_end_takes_none_of_the_others_with_it() {
+        let place = Place::new();
+        place.refuse("bad");
+        let (outcomes, keys) = place.outcomes(vec![put("a"), put("bad"), put("b")]);
+        assert_eq!((&outcomes[0], &outcomes[2]), (&committed(1), &committed(2)));
+        assert!(is_unavailable(&outcomes[1]), "{outcomes:?}");
+        assert_eq!(keys, ["a", "b"]);
+    }
+
+    /// They share a transaction of the file, so all share its end. One that wrote nothing was not committed, whatever comes of
+    /// it: not even a conflict is sure then.
+    #[test]
+    fn where_the_end_fails_each_that_wrote_is_unknown_and_a_conflict_was_not_tried() {
+        let place = Place::new();
+        place.refuse_at_the_end("bad");
+        let conflict = put("c").check(b"a".to_vec(), None);
+        let (outcomes, keys) = place.outcomes(vec![put("a"), conflict, put("bad"), put("b")]);
+        for wrote in [0, 2, 3] {
+            assert_eq!(outcomes[wrote], CommitOutcome::Unknown);
+        }
+        assert!(is_unavailable(&outcomes[1]), "{outcomes:?}");
+        assert_eq!(keys, [String::new(); 0]);
+    }
+
+    #[test]
+    fn one_that_only_checks_waits_for_no_lock_and_shares_the_end_of_nobody() {
+        let place = Place::new();
+        place.refuse_at_the_end("bad");
+        let checks = || Transaction::new().check(b"a".to_vec(), None);
+        let (outcomes, keys) = place.outcomes(vec![checks(), put("b"), checks(), put("bad"), checks()]);
+        let unknown = CommitOutcome::Unknown;
+        assert_eq!(outcomes, [committed(0), committed(1), committed(1), unknown, committed(1)]);
+        assert_eq!(keys, ["b"]);
+
         let place = Place::new();
         let beside = place.file.connect().unwrap();
         beside.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let checks = Transaction::new().check(b"k".to_vec(), None);
-        assert_eq!(committed(place.attempt(&checks)), Some(Version(0)));
-        let writes = checks.put(b"k".to_vec(), vec![]);
-        assert!(matches!(place.attempt(&writes), Err(Failure::Before(_))));
+        let (outcomes, _) = place.outcomes(vec![checks(), put("b"), checks()]);
+        assert_eq!((&outcomes[0], &outcomes[2]), (&committed(0), &committed(0)));
+        assert!(is_unavailable(&outcomes[1]), "{outcomes:?}");
     }
 
     #[test]
-    fn an_empty_value_is_not_an_absent_one() {
+    fn so_many_share_a_transaction_and_no_more() {
         let place = Place::new();
-        let check = |expected| Transaction::new().check(b"k".to_vec(), expected);
-        assert_eq!(committed(place.attempt(&check(Some(vec![])))), None);
-        place.connection.execute_batch("ROLLBACK").unwrap();
-        assert_eq!(
-            committed(place.attempt(&Transaction::new().put(b"k".to_vec(), vec![]))),
-            Some(Version(1))
+        place.refuse_at_the_end("bad");
+        let good = (1..TOGETHER).map(|nth| put(&format!("{nth:02}")));
+        let (outcomes, keys) = place.outcomes(good.chain([put("bad"), put("next")]).collect());
+        assert!(
+            outcomes[..TOGETHER].iter().all(|outcome| *outcome == CommitOutcome::Unknown),
+            "{outcomes:?}"
         );
-        assert_eq!(committed(place.attempt(&check(Some(vec![])))), Some(Version(1)));
-        assert_eq!(committed(place.attempt(&check(None))), None);
+        assert_eq!((&outcomes[TOGETHER..], keys), ([committed(1)].as_slice(), vec!["next".to_owned()]));
     }
 
     #[test]
-    fn a_removal_takes_its_key_and_no_other_and_is_noted_only_if_there_was_one() {
+    fn each_of_those_who_share_a_lock_that_is_not_had_is_told() {
         let place = Place::new();
-        let all = [b"k".as_slice(), b"k\0", b"k\x01"];
-        let puts = all.iter().fold(Transaction::new(), |puts, key| puts.put(key.to_vec(), vec![]));
-        assert!(committed(place.attempt(&puts)).is_some());
-        let clear = Transaction::new().clear(b"absent".to_vec());
-        assert!(committed(place.attempt(&clear)).is_some());
-        assert_eq!(place.removals(), 0);
-        assert!(committed(place.attempt(&clear.clear(b"k".to_vec()).clear(b"k\x01".to_vec()))).is_some());
-        assert_eq!((place.keys(), place.removals()), (vec![b"k\0".to_vec()], 2));
-    }
-
-    /// Whether somebody watches an entry is asked by its key before anybody has read it.
-    #[test]
-    fn what_is_appended_is_numbered_as_it_is_in_memory() {
-        let place = Place::new();
-        let appends = Transaction::new().append(b"q".to_vec(), vec![]).append(b"q".to_vec(), vec![]);
-        assert_eq!(committed(place.attempt(&appends)), Some(Version(1)));
-        let entry = |order| [b"q".as_slice(), &stamp(Version(1), order)].concat();
-        assert_eq!(place.keys(), [b"q".to_vec(), entry(0), entry(1)]);
+        let beside = place.file.connect().unwrap();
+        beside.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (outcomes, _) = place.outcomes(vec![put("a"), put("b")]);
+        assert!(outcomes.iter().all(is_unavailable), "{outcomes:?}");
     }
 }
