@@ -142,7 +142,10 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
                 .with_context(|| format!("{count} names wanted, there are {:?}", node.count()))?;
             report(now_ns())
         }
-        Order::Sequential { names, store } => report(sequential::measure(node, names, &store).await?),
+        Order::Echo => report(sequential::echo().await?),
+        Order::Sequential { names, store, echo } => {
+            report(sequential::measure(node, names, &store, echo).await?)
+        }
         Order::LookUp { local, remote, rounds, each } => {
             let node = node.clone();
             let measured = tokio::task::spawn_blocking(move || {

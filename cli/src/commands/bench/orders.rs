@@ -2,7 +2,7 @@
 //!
 //! Moments are nanoseconds of [`crate::measure::now_ns`], which all processes share.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -72,8 +72,11 @@ pub(crate) enum Order {
     AwaitCount { count: usize },
     /// Report the [`Usage`] of the process.
     Usage,
-    /// Register one name after the other, and commit to the same store in between. Reports [`Sequential`].
-    Sequential { names: Names, store: String },
+    /// Send back each byte that comes to a socket of this process. Reports its address.
+    Echo,
+    /// Register one name after the other. Commit to the same store in between, and send a byte to where it comes back from, if
+    /// there is such a place. Reports [`Sequential`].
+    Sequential { names: Names, store: String, echo: Option<SocketAddr> },
     /// Look names up, and in a bare map in between. Reports [`Lookups`].
     LookUp { local: Names, remote: Names, rounds: u32, each: u32 },
     /// Begin so many watches of all names. Reports nothing.
@@ -239,8 +242,8 @@ pub(crate) struct Sequential {
     pub(crate) register_p50: f64,
     pub(crate) register_p99: f64,
     pub(crate) commit_p50: f64,
-    /// Until a task of this process that lets all others go first has its turn again.
-    pub(crate) turn_p50: f64,
+    /// Until a byte has come back from a task of another process.
+    pub(crate) round_trip_p50: Option<f64>,
 }
 
 /// Times of single lookups, in nanoseconds: the median of the rounds.

@@ -211,7 +211,7 @@ fn sequential(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
     for (index, prefix) in [(follower, "one-by-one/follower-"), (leader, "one-by-one/leader-")] {
         let names = Names { prefix: prefix.into(), from: 0, to: SAMPLES };
         let store = cluster.setting.store.clone();
-        let times: Sequential = cluster.nodes[index].order(Order::Sequential { names, store })?;
+        let times: Sequential = cluster.nodes[index].order(Order::Sequential { names, store, echo: None })?;
         cluster.nodes[index].others += SAMPLES as usize;
         if index == follower {
             figures.register_p50_us = times.register_p50;

@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::{
@@ -46,10 +46,9 @@ struct WhileBusy {
     commit_p50_us: f64,
     register_at_rest_p50_us: f64,
     commit_at_rest_p50_us: f64,
-    /// Until a task of that process that lets all others go first has its turn again. A registration waits for several such turns, in three
-    /// processes.
-    turn_p50_us: f64,
-    turn_at_rest_p50_us: f64,
+    /// Until a byte has come back from a task of the leader's process, in which nothing of Callsign touches it.
+    round_trip_p50_us: f64,
+    round_trip_at_rest_p50_us: f64,
 }
 
 pub(super) fn steps(registries: u32) -> u64 {
@@ -82,10 +81,12 @@ fn rate(setting: &Setting, registries: u32, names: u32) -> Result<(Rate, Cluster
 
 fn while_busy(cluster: &mut Cluster<'_>) -> Result<WhileBusy> {
     // On a node that does not lead, if there is one.
-    let caller = usize::from(cluster.leader()? == 0).min(cluster.nodes.len() - 1);
+    let leader = cluster.leader()?;
+    let caller = usize::from(leader == 0).min(cluster.nodes.len() - 1);
     let one_by_one = |cluster: &mut Cluster<'_>, prefix: &str| {
         let names = Names { prefix: prefix.to_owned(), from: 0, to: SAMPLES };
-        let order = Order::Sequential { names, store: cluster.setting.store.clone() };
+        let echo = Some(cluster.nodes[leader].order(Order::Echo)?);
+        let order = Order::Sequential { names, store: cluster.setting.store.clone(), echo };
         cluster.nodes[caller].order::<Sequential>(order)
     };
     cluster.setting.begin("registrations one after the other, at rest");
@@ -110,13 +111,14 @@ fn while_busy(cluster: &mut Cluster<'_>) -> Result<WhileBusy> {
             "the other registries were not busy long enough: give more --names"
         );
     }
+    let round_trip = |times: &Sequential| times.round_trip_p50.context("no round trips");
     Ok(WhileBusy {
         register_p50_us: busy.register_p50,
         commit_p50_us: busy.commit_p50,
         register_at_rest_p50_us: at_rest.register_p50,
         commit_at_rest_p50_us: at_rest.commit_p50,
-        turn_p50_us: busy.turn_p50,
-        turn_at_rest_p50_us: at_rest.turn_p50,
+        round_trip_p50_us: round_trip(&busy)?,
+        round_trip_at_rest_p50_us: round_trip(&at_rest)?,
     })
 }
 
@@ -160,8 +162,12 @@ pub(super) fn rows(figures: &Spread) -> Vec<Vec<String>> {
                 "in the same run".to_owned(),
             ),
             row("  while the others are busy: p50", us(busy.commit_p50_us), commits(busy.commit_p50_us)),
-            row("  one turn of a task, at rest: p50", us(busy.turn_at_rest_p50_us), String::new()),
-            row("  while the others are busy: p50", us(busy.turn_p50_us), String::new()),
+            row(
+                "  one byte to the leader's process and back, at rest: p50",
+                us(busy.round_trip_at_rest_p50_us),
+                String::new(),
+            ),
+            row("  while the others are busy: p50", us(busy.round_trip_p50_us), String::new()),
         ]);
     }
     rows
