@@ -81,6 +81,13 @@ impl Inbox {
         }
     }
 
+    /// Whether nothing waits but calls of this process.
+    pub(crate) fn has_calls_only(&self) -> bool {
+        let waiting = self.waiting.lock();
+        let is_call = |told: &Told| matches!(told, Told::Member(Input::Call { .. }));
+        waiting.ended.is_empty() && waiting.inputs.iter().all(is_call)
+    }
+
     /// Takes all that waits.
     pub(crate) fn take(&self) -> Vec<Told> {
         let Waiting { ended, inputs, .. } = self.waiting.take();
@@ -95,9 +102,13 @@ impl Inbox {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use super::*;
+    use crate::core::{
+        input::{Call, CallId},
+        name::Name,
+    };
     use futures::FutureExt;
 
     #[test]
@@ -110,6 +121,24 @@ mod tests {
         let ended = [7, 8].map(|actor| Told::Member(Input::ActorEnded { actor }));
         assert_eq!(inbox.take(), [ended.as_slice(), &[wake(), idle()]].concat());
         assert!(inbox.push_end(9) && inbox.take().len() == 1);
+    }
+
+    #[test]
+    fn a_member_that_has_calls_only_is_told_from_one_for_which_there_is_more() {
+        let inbox = Inbox::default();
+        let calls = |n| {
+            let call = Call::Unregister { name: Name::from("n") };
+            let _ = inbox.push(Told::Member(Input::Call { id: CallId(n), call, wait: Duration::ZERO }));
+        };
+        calls(1);
+        calls(2);
+        assert!(inbox.has_calls_only());
+        let _ = inbox.push(Told::Member(Input::Idle));
+        assert!(!inbox.has_calls_only());
+        let _ = inbox.take();
+        calls(3);
+        let _ = inbox.push_end(7);
+        assert!(!inbox.has_calls_only());
     }
 
     #[tokio::test]

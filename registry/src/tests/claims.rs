@@ -305,6 +305,30 @@ async fn an_actor_that_is_ending_when_it_is_to_be_watched_holds_nothing() {
     task.await.unwrap();
 }
 
+/// One worker runs what was woken last first: the member, before those who are about to ask it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn those_who_ask_at_the_same_time_share_a_commit() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let mut commits = Vec::new();
+    // A timer of the member may come in between, though hardly each time.
+    for round in 0..5 {
+        let before = node.status().position.0;
+        let registry = node.clone();
+        let all_ask = async move {
+            let mut asking = tokio::task::JoinSet::new();
+            for nth in 0..8 {
+                let (registry, actor) = (registry.clone(), counter().await);
+                asking.spawn(async move { registry.register(&format!("{round}/{nth}"), &actor).await });
+            }
+            asking.join_all().await
+        };
+        assert!(tokio::spawn(all_ask).await.unwrap().iter().all(Result::is_ok));
+        commits.push(node.status().position.0 - before);
+    }
+    assert!(commits.contains(&1), "{commits:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn actors_that_end_while_they_are_being_registered_leave_no_name_behind() {
     let cluster = Cluster::new();

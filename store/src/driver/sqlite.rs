@@ -62,6 +62,7 @@ mod notifier;
 #[cfg(test)]
 mod raced;
 mod reader;
+mod wake;
 mod watches;
 mod writer;
 
@@ -74,6 +75,7 @@ use file::DatabaseFile;
 use life::Lives;
 use notifier::{Listener, Notifier};
 use reader::{Looks, Reader, Request};
+use wake::Sockets;
 use watches::Watch;
 use writer::Writer;
 
@@ -119,6 +121,7 @@ pub struct SqliteStore {
 struct Shared {
     commits: mpsc::Sender<writer::Job>,
     requests: mpsc::Sender<Request>,
+    sockets: Sockets,
     lives: Lives,
     options: SqliteOptions,
     broken: watch::Receiver<Option<String>>,
@@ -154,7 +157,15 @@ impl SqliteStore {
 
         let url = format!("sqlite:{}", path.display()).into();
         Ok(Self {
-            shared: Arc::new(Shared { commits, requests, lives, options, broken, _listener: listener }),
+            shared: Arc::new(Shared {
+                commits,
+                requests,
+                sockets: Sockets::default(),
+                lives,
+                options,
+                broken,
+                _listener: listener,
+            }),
             url,
         })
     }
@@ -195,9 +206,11 @@ impl Store for SqliteStore {
         let shared = self.shared.clone();
         async move {
             let (reply, answer) = oneshot::channel();
+            let (wakes, waits) = shared.sockets.pair();
             let deadline = shared.options.deadline();
-            let sent = shared.requests.send(Request::Read { reads, deadline, reply });
+            let sent = shared.requests.send(Request::Read { reads, deadline, reply, wakes });
             sent.map_err(|_| thread_is_gone())?;
+            waits.woken().await;
             answer.await.map_err(|_| thread_is_gone())?
         }
         .boxed()
@@ -212,10 +225,12 @@ impl Store for SqliteStore {
             // A node beats, so it notices soon.
             shared.lives.look_after();
             let (reply, outcome) = oneshot::channel();
+            let (wakes, waits) = shared.sockets.pair();
             let deadline = shared.options.deadline();
-            if shared.commits.send(writer::Job { transaction, deadline, reply }).is_err() {
+            if shared.commits.send(writer::Job { transaction, deadline, reply, wakes }).is_err() {
                 return CommitOutcome::Unavailable(thread_is_gone().to_string());
             }
+            waits.woken().await;
             // Taken and not answered: the thread ended somewhere in between.
             outcome.await.unwrap_or(CommitOutcome::Unknown)
         }

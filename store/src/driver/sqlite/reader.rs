@@ -13,6 +13,7 @@ use super::{
     looks::LookState,
     notifier::Notifier,
     sql::newest,
+    wake::Wakes,
     watches::{Watch, Watches},
 };
 use crate::{
@@ -30,6 +31,8 @@ pub(super) enum Request {
         reads: Vec<Read>,
         deadline: Instant,
         reply: oneshot::Sender<Result<ReadResult, StoreError>>,
+        /// Dropped after the reply.
+        wakes: Wakes,
     },
     Watch {
         watch: Watch,
@@ -106,7 +109,10 @@ impl Reader {
                 Some(due) => requests.recv_timeout(due.saturating_duration_since(Instant::now())),
             };
             match request {
-                Ok(Request::Read { reads, deadline, reply }) => self.read(&reads, deadline, reply),
+                Ok(Request::Read { reads, deadline, reply, wakes }) => {
+                    self.read(&reads, deadline, reply);
+                    drop(wakes);
+                }
                 Ok(Request::Watch { watch, deadline }) => self.watch(watch, deadline),
                 Ok(Request::Look) => {
                     self.looks.taken();

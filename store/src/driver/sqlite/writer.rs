@@ -10,6 +10,7 @@ use super::{
     file::{DatabaseFile, Trouble},
     notifier::Notifier,
     reader::Looks,
+    wake::Wakes,
 };
 use crate::{
     core::transaction::{CommitOutcome, Transaction},
@@ -27,6 +28,7 @@ pub(super) struct Job {
     /// together, not one after the other.
     pub(super) deadline: Instant,
     pub(super) reply: oneshot::Sender<CommitOutcome>,
+    pub(super) wakes: Wakes,
 }
 
 impl Job {
@@ -65,13 +67,14 @@ impl Writer {
     fn serve(&mut self, jobs: Vec<Job>) {
         let outcomes = self.commit(&jobs);
         let mut rings = false;
-        for (Job { transaction, reply, .. }, outcome) in jobs.into_iter().zip(outcomes) {
+        for (Job { transaction, reply, wakes, .. }, outcome) in jobs.into_iter().zip(outcomes) {
             let changed = match outcome {
                 CommitOutcome::Committed(version) if !transaction.writes.is_empty() => Some(version),
                 _ => None,
             };
             // The author first; if it is gone, the outcome is as unknown as it chose.
             let _ = reply.send(outcome);
+            drop(wakes);
             rings |=
                 changed.is_some_and(|version| self.notifier.may_be_watched(version, &transaction.writes));
         }
@@ -176,7 +179,9 @@ mod tests {
                 .into_iter()
                 .map(|transaction| {
                     let (reply, outcome) = oneshot::channel();
-                    sends.send(Job { transaction, deadline: Instant::now(), reply }).unwrap();
+                    sends
+                        .send(Job { transaction, deadline: Instant::now(), reply, wakes: Wakes::default() })
+                        .unwrap();
                     outcome
                 })
                 .collect();
