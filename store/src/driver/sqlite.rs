@@ -3,10 +3,15 @@
 //! `SQLite` with a write-ahead log. Its locks need a local file system: never put the file on a network share.
 //!
 //! ```text
-//! commit --> writer thread --> BEGIN IMMEDIATE, checks, writes, COMMIT --> answer --> PATH-notify
-//! read   --> reader thread --> one snapshot                                             |
-//! watch  --> reader thread <-- at most one look per millisecond <-- inotify, own commits+
+//! commits --> writer thread --> BEGIN IMMEDIATE, checks, writes, COMMIT --> answers --> PATH-notify
+//! read    --> reader thread --> one snapshot                                              |
+//! watch   --> reader thread <-- at most one look per millisecond <-- inotify, own commits-+
 //! ```
+//!
+//! **Together.** Commits that wait at the same time share a transaction of the file, and wait for the disk once. Each has a version
+//! of its own, and finds what those before it wrote. What one of them meets before the end costs the others nothing.
+//!
+//! **Runtime.** In a tokio runtime, its I/O driver has to be on: whoever waits for a thread is woken through a socket.
 //!
 //! **Durability.** By default a commit is on the disk before it is answered. With `synchronous=normal`, a power loss
 //! or a crash of the *system* may take back the last commits, though answered: epochs and positions go back then, and

@@ -17,12 +17,24 @@ use tokio::{
 
 use crate::driver::lock::lock;
 
-/// The sockets of a store at which nobody waits.
+/// How many tasks may wait at sockets. Each takes two of the files that a process may have open.
+const MOST: usize = 32;
+
+/// The sockets of a store.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sockets(Arc<Mutex<Vec<Arc<Pair>>>>);
+pub(super) struct Sockets(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// At which nobody waits.
+    idle: Vec<Arc<Pair>>,
+    /// Each pair has a clone.
+    alive: Arc<()>,
+}
 
 #[derive(Debug)]
 struct Pair {
+    _alive: Arc<()>,
     /// That of the task: no other one need look at this socket.
     runtime: Id,
     task: UnixStream,
@@ -41,27 +53,33 @@ pub(super) struct Waits {
 pub(super) struct Wakes(Option<Arc<Pair>>);
 
 impl Sockets {
-    /// For one task and one thread. Without a runtime, or without room for one more socket, the task does not wait here.
+    /// For one task and one thread. Without a runtime, or where as many wait as may, the task does not wait here: its answer wakes it.
     pub(super) fn pair(&self) -> (Wakes, Waits) {
-        let pair = Handle::try_current().ok().and_then(|handle| {
-            let idle = {
-                let mut idle = lock(&self.0);
-                let nth = idle.iter().rposition(|pair| pair.runtime == handle.id());
-                nth.map(|nth| idle.swap_remove(nth))
-            };
-            idle.or_else(|| Pair::new(handle.id()).map(Arc::new).ok())
-        });
+        let pair = Handle::try_current().ok().and_then(|handle| lock(&self.0).pair(handle.id()));
         (Wakes(pair.clone()), Waits { pair, sockets: self.clone() })
+    }
+}
+
+impl State {
+    fn pair(&mut self, runtime: Id) -> Option<Arc<Pair>> {
+        if let Some(nth) = self.idle.iter().rposition(|pair| pair.runtime == runtime) {
+            return Some(self.idle.swap_remove(nth));
+        }
+        if Arc::strong_count(&self.alive) > MOST {
+            // One that is idle is another runtime's, which may have ended.
+            drop(self.idle.pop()?);
+        }
+        Pair::new(runtime, self.alive.clone()).map(Arc::new).ok()
     }
 }
 
 impl Pair {
     /// In the runtime of this task.
-    fn new(runtime: Id) -> io::Result<Self> {
+    fn new(runtime: Id, alive: Arc<()>) -> io::Result<Self> {
         let (task, thread) = net::UnixStream::pair()?;
         task.set_nonblocking(true)?;
         thread.set_nonblocking(true)?;
-        Ok(Self { runtime, task: UnixStream::from_std(task)?, thread })
+        Ok(Self { _alive: alive, runtime, task: UnixStream::from_std(task)?, thread })
     }
 
     /// Fails if the runtime of the socket has ended.
@@ -83,7 +101,7 @@ impl Waits {
             && pair.woken().await.is_ok()
         {
             // One at which nobody waited to the end is not used again: the byte is still to come.
-            lock(&self.sockets.0).push(pair);
+            lock(&self.sockets.0).idle.push(pair);
         }
     }
 }
@@ -105,7 +123,7 @@ mod tests {
 
     impl Sockets {
         fn idle(&self) -> usize {
-            lock(&self.0).len()
+            lock(&self.0).idle.len()
         }
     }
 
@@ -132,6 +150,39 @@ mod tests {
         drop(wakes);
         assert_eq!(sockets.idle(), 0);
         assert!(waits.woken().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn so_many_wait_at_sockets_and_all_others_do_not() {
+        let sockets = Sockets::default();
+        let waiting: Vec<_> = (0..MOST).map(|_| sockets.pair()).collect();
+        for _ in 0..2 {
+            let (_wakes, waits) = sockets.pair();
+            waits.woken().now_or_never().expect("there is nothing to wait for");
+        }
+        for (wakes, waits) in waiting {
+            let mut woken = Box::pin(waits.woken());
+            assert!(woken.as_mut().now_or_never().is_none());
+            drop(wakes);
+            woken.await;
+        }
+        assert_eq!(sockets.idle(), MOST);
+    }
+
+    #[test]
+    fn sockets_of_a_runtime_that_has_ended_take_no_room_from_the_next() {
+        let sockets = Sockets::default();
+        let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for _ in 0..2 {
+            runtime().block_on(async {
+                let waiting: Vec<_> = (0..MOST).map(|_| sockets.pair()).collect();
+                for (wakes, waits) in waiting {
+                    assert!(waits.pair.is_some());
+                    drop(wakes);
+                    waits.woken().await;
+                }
+            });
+        }
     }
 
     #[test]
