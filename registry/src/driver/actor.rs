@@ -3,7 +3,7 @@
 //! Decides nothing: it turns messages, timers and completions into inputs, and carries out effects in order. A rule
 //! of the protocol found here is in the wrong place.
 
-use std::sync::Arc;
+use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use callsign_elector::{
     elector::{self, ElectorConfig, driver::UnderWay},
@@ -92,6 +92,20 @@ pub(crate) async fn start(parts: Parts, calls: Calls) -> Result<Started, ractor:
     shared.tell_elector(elector::Input::Wake);
     shared.runs_in(actor.clone());
     Ok(Started { shared, actor: actor.get_cell(), part })
+}
+
+/// Has the task wait behind those that can run. Unlike what `tokio::task::yield_now` sets aside, another worker can take it over: one of the
+/// others may block this one.
+async fn behind_others() {
+    let mut is_behind = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut is_behind, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 struct MemberActor;
@@ -204,7 +218,7 @@ impl Actor for MemberActor {
         // first, or what a turn costs is paid for each call, and the first one has a commit alone. What the store or another node has
         // answered is waited for already.
         if driver.shared.inbox.has_calls_only() {
-            tokio::task::yield_now().await;
+            behind_others().await;
         }
         driver.take_all();
         Ok(())
