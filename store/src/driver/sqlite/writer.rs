@@ -105,7 +105,9 @@ impl Writer {
         }
         match result {
             Ok(outcomes) => {
-                outcomes.iter().for_each(|outcome| self.failures.answered(outcome));
+                for outcome in &outcomes {
+                    self.failures.answered(outcome);
+                }
                 outcomes
             }
             // What one of them met is not the others' trouble.
@@ -115,7 +117,9 @@ impl Writer {
             Err(Failure::Before(trouble)) => vec![CommitOutcome::Unavailable(trouble.to_string())],
             Err(Failure::During(error, mut outcomes)) => {
                 self.failures.note(&error);
-                outcomes.iter_mut().for_each(|outcome| *outcome = without_commit(outcome, &error));
+                for outcome in &mut outcomes {
+                    *outcome = without_commit(outcome, &error);
+                }
                 outcomes
             }
         }
@@ -244,7 +248,7 @@ mod tests {
             assert_eq!(outcomes[wrote], CommitOutcome::Unknown);
         }
         assert!(is_unavailable(&outcomes[1]), "{outcomes:?}");
-        assert_eq!(keys, [String::new(); 0]);
+        assert!(keys.is_empty(), "{keys:?}");
     }
 
     #[test]
