@@ -1,10 +1,6 @@
-use std::{
-    path::PathBuf,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use futures::{executor::block_on, poll};
+use futures::poll;
 use tokio::time::timeout;
 
 use super::{wake::Wakes, *};
@@ -55,6 +51,18 @@ async fn value(store: &SqliteStore) -> Option<Vec<u8>> {
 
 fn node() -> NodeName {
     NodeName::new("a.1").unwrap()
+}
+
+/// Has a writer commit, and waits for the outcome.
+async fn outcome_of(
+    commits: &mpsc::Sender<writer::Job>,
+    transaction: Transaction,
+    wait: Duration,
+) -> CommitOutcome {
+    let (reply, outcome) = oneshot::channel();
+    let deadline = Instant::now() + wait;
+    commits.send(writer::Job { transaction, deadline, reply, wakes: Wakes::default() }).unwrap();
+    outcome.await.unwrap()
 }
 
 fn is_unavailable(outcome: &CommitOutcome) -> bool {
@@ -124,77 +132,12 @@ async fn a_full_disk_before_the_commit_changes_nothing_and_is_told() {
     let thread = std::thread::spawn(move || writer.run(&jobs));
     let mut outcomes = Vec::new();
     for transaction in [put(&"v".repeat(90_000)), put("1")] {
-        let (reply, outcome) = oneshot::channel();
-        commits
-            .send(writer::Job { transaction, deadline: Instant::now(), reply, wakes: Wakes::default() })
-            .unwrap();
-        outcomes.push(outcome.await.unwrap());
+        outcomes.push(outcome_of(&commits, transaction, Duration::ZERO).await);
     }
     assert!(matches!(&outcomes[0], CommitOutcome::Unavailable(why) if why.contains("full")), "{outcomes:?}");
     assert_eq!(outcomes[1], CommitOutcome::Committed(Version(1)));
     drop(commits);
     thread.join().unwrap();
-}
-
-/// Blocks the only worker of a runtime while a task of it waits for an answer, and has many tasks wait behind. How many of them
-/// ran before the answer was taken, when `answered` has returned and the worker goes on?
-fn ran_before<T: Send + 'static>(
-    answer: impl Future<Output = T> + Send + 'static,
-    answered: impl FnOnce(),
-) -> usize {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let ran: Arc<AtomicUsize> = Arc::default();
-    let counted = ran.clone();
-    let waits = runtime.spawn(async move {
-        answer.await;
-        counted.load(Ordering::SeqCst)
-    });
-    let ((blocks, is_blocked), (go, goes)) = (mpsc::channel(), mpsc::channel::<()>());
-    runtime.spawn(async move {
-        blocks.send(()).unwrap();
-        goes.recv().unwrap();
-    });
-    is_blocked.recv().unwrap();
-    for _ in 0..MANY {
-        let ran = ran.clone();
-        runtime.spawn(async move { ran.fetch_add(1, Ordering::SeqCst) });
-    }
-    answered();
-    go.send(()).unwrap();
-    runtime.block_on(waits).unwrap()
-}
-
-const MANY: usize = 1000;
-
-#[test]
-fn a_busy_runtime_takes_an_answer_before_what_has_waited_for_longer() {
-    let place = Place::new();
-    let (store, other) = (place.open(), place.other());
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let ran = ran_before(store.commit(put("1")), || {
-        other.execute_batch("ROLLBACK").unwrap();
-        // It is answered after the one before it.
-        assert!(matches!(block_on(store.commit(put("2"))), CommitOutcome::Committed(_)));
-    });
-    assert!(ran < MANY, "{ran} of {MANY}");
-    // So much that it is not answered before it is waited for.
-    let much = vec![read_key(b"k".to_vec()); 20_000];
-    let ran = ran_before(store.read(much), || {
-        assert!(block_on(store.read(vec![])).is_ok());
-    });
-    assert!(ran < MANY, "{ran} of {MANY}");
-}
-
-#[test]
-fn one_store_serves_runtimes_of_which_only_one_runs() {
-    let place = Place::new();
-    let store = place.open();
-    let [first, second] =
-        [(); 2].map(|()| tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
-    for (runtime, value) in [(&first, "1"), (&second, "2"), (&first, "3")] {
-        let outcome = runtime.block_on(async { timeout(TEST_DEADLINE, store.commit(put(value))).await });
-        assert!(matches!(outcome, Ok(CommitOutcome::Committed(_))), "{value}: {outcome:?}");
-    }
 }
 
 /// Everybody is woken by a ring, and looks.
@@ -217,28 +160,9 @@ async fn a_commit_rings_only_if_somebody_watches_what_it_changed() {
     let other = Transaction::new().put(b"other".to_vec(), vec![]);
     let refused = put("2").check(b"k".to_vec(), Some(b"0".to_vec()));
     for transaction in [other, refused, Transaction::new(), put("1")] {
-        let (reply, outcome) = oneshot::channel();
-        commits
-            .send(writer::Job {
-                transaction,
-                deadline: Instant::now() + TEST_DEADLINE,
-                reply,
-                wakes: Wakes::default(),
-            })
-            .unwrap();
-        outcome.await.unwrap();
+        outcome_of(&commits, transaction, TEST_DEADLINE).await;
         // The writer asks before it takes the next one.
-        let (reply, outcome) = oneshot::channel();
-        let transaction = Transaction::new();
-        commits
-            .send(writer::Job {
-                transaction,
-                deadline: Instant::now() + TEST_DEADLINE,
-                reply,
-                wakes: Wakes::default(),
-            })
-            .unwrap();
-        outcome.await.unwrap();
+        outcome_of(&commits, Transaction::new(), TEST_DEADLINE).await;
         answers.push(asked.try_recv().is_ok());
     }
     assert_eq!(answers, [false, false, false, true]);
@@ -652,3 +576,5 @@ async fn a_thread_that_panics_says_so_and_a_store_that_is_closed_does_not() {
     let ended = tokio::time::timeout(Duration::from_millis(200), &mut broken).await;
     assert!(ended.is_err(), "nobody is to be told: {ended:?}");
 }
+
+mod runtimes;
