@@ -188,7 +188,7 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         Order::AwaitMembers { count } => report(groups::await_members(node, count).await?),
         Order::Broadcast => report(groups::broadcast(node)?),
         Order::JoinGroupApart => report(groups::join_apart(node).await?),
-        Order::Heard { count, broadcasts } => report(groups::heard(node, count, broadcasts).await?),
+        Order::Heard { broadcasts } => report(groups::heard(node, broadcasts).await?),
         Order::ReceiveNames => {
             moves::receive(node);
             Ok(Value::Null)

@@ -119,8 +119,8 @@ pub(crate) enum Order {
     Broadcast,
     /// Have an actor with a thread of its own join a group of such actors. Reports nothing.
     JoinGroupApart,
-    /// Report when the members here had heard so much, all together, of so many broadcasts: [`Heards`].
-    Heard { count: u32, broadcasts: u32 },
+    /// Report when the members here had heard the last of so many broadcasts: [`Heards`].
+    Heard { broadcasts: u32 },
     /// Take the names that are offered by nodes that drain.
     ReceiveNames,
     /// Register names, each with an actor of its own, that are offered when the node drains.

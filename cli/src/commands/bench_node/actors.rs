@@ -38,10 +38,35 @@ pub(super) struct Actors {
     apart: Arc<Tally>,
 }
 
+/// What so many actors have heard, all together.
 #[derive(Default)]
 pub(super) struct Tally {
-    pub(super) count: AtomicU32,
-    pub(super) last_ns: AtomicU64,
+    /// How many actors hear each broadcast.
+    actors: AtomicU32,
+    /// How many messages they have heard.
+    messages: AtomicU32,
+    /// How many broadcasts all of them have heard.
+    broadcasts: AtomicU32,
+    /// When the last actor heard the last broadcast.
+    last_ns: AtomicU64,
+}
+
+impl Tally {
+    /// One of the actors has heard something. Only for the last of them the clock is read, which takes as long as all else here.
+    fn hear(&self) {
+        let messages = self.messages.fetch_add(1, Ordering::AcqRel) + 1;
+        if messages.is_multiple_of(self.actors.load(Ordering::Relaxed)) {
+            self.last_ns.store(now_ns(), Ordering::Relaxed);
+            self.broadcasts.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// When the last actor heard the last of so many broadcasts; 0 without actors. `None`: not yet.
+    pub(super) fn heard_ns(&self, broadcasts: u32) -> Option<u64> {
+        let is_heard = self.broadcasts.load(Ordering::Acquire) >= broadcasts;
+        let is_nobody = self.actors.load(Ordering::Relaxed) == 0;
+        (is_heard || is_nobody).then(|| self.last_ns.load(Ordering::Relaxed))
+    }
 }
 
 impl Actors {
@@ -76,8 +101,7 @@ impl Actor for Listener {
         Heard::Text(_): Heard,
         (): &mut (),
     ) -> Result<(), ActorProcessingErr> {
-        self.0.last_ns.fetch_max(now_ns(), Ordering::SeqCst);
-        self.0.count.fetch_add(1, Ordering::SeqCst);
+        self.0.hear();
         Ok(())
     }
 }
@@ -89,6 +113,7 @@ pub(super) async fn spawn(node: &Node, actors: u32) -> Result<()> {
         spawned.push(Actor::spawn(None, Listener(node.actors.heard.clone()), ()).await?.0);
     }
     *lock(&node.actors.spawned) = Arc::new(spawned);
+    node.actors.heard.actors.store(actors, Ordering::SeqCst);
     Ok(())
 }
 
@@ -96,6 +121,8 @@ pub(super) async fn spawn(node: &Node, actors: u32) -> Result<()> {
 pub(super) async fn spawn_apart(node: &Node) -> Result<ActorRef<Heard>> {
     let (tell, spawned) = oneshot::channel();
     let tally = node.actors.apart.clone();
+    tally.actors.fetch_add(1, Ordering::Relaxed);
+    tally.actors.store(1, Ordering::SeqCst);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = async move {
         let spawned = Actor::spawn(None, Listener(tally), ()).await;

@@ -1,7 +1,5 @@
 //! A group of very many members, which note when they hear something.
 
-use std::sync::atomic::Ordering;
-
 use anyhow::{Context, Result, ensure};
 
 use super::{
@@ -54,13 +52,15 @@ pub(super) fn broadcast(node: &Node) -> Result<u64> {
     Ok(begin)
 }
 
-/// Waits until the members here have heard so much, all together, and the one with a thread of its own so many broadcasts. Returns when the
-/// last of them did, and when that one did: by then the message was in every mailbox here.
-pub(super) async fn heard(node: &Node, count: u32, broadcasts: u32) -> Result<Heards> {
-    let (heard, apart) = (node.actors.heard(), node.actors.apart());
-    let have_all =
-        || heard.count.load(Ordering::SeqCst) >= count && apart.count.load(Ordering::SeqCst) >= broadcasts;
-    node.until(have_all, "a broadcast").await.context("not all heard it")?;
-    let [heard_ns, came_ns] = [heard, apart].map(|tally| tally.last_ns.load(Ordering::SeqCst));
-    Ok(Heards { heard_ns, came_ns })
+/// Waits until all members here have heard so many broadcasts, and the one with a thread of its own, too. Returns when the last of them did,
+/// and when that one did: by then the message was in every mailbox here.
+pub(super) async fn heard(node: &Node, broadcasts: u32) -> Result<Heards> {
+    let mut heards = None;
+    let have_all = || {
+        let [heard, came] = [node.actors.heard(), node.actors.apart()].map(|tally| tally.heard_ns(broadcasts));
+        heards = heard.zip(came).map(|(heard_ns, came_ns)| Heards { heard_ns, came_ns });
+        heards.is_some()
+    };
+    node.until(have_all, "a broadcast").await?;
+    heards.context("not all heard it")
 }

@@ -19,7 +19,7 @@ use crate::measure::{as_ms, now_ns};
 /// Members, over all nodes: one for so many names of the bench.
 const NAMES_OF_A_MEMBER: u32 = 10;
 /// Broadcasts.
-const ROUNDS: u32 = 20;
+const ROUNDS: u32 = 100;
 
 /// The figures.
 #[derive(Debug, Default, Serialize)]
@@ -61,7 +61,7 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
         let begin: u64 = cluster.nodes[0].order(Order::Broadcast)?;
         let (mut came, mut heard) = (0_u64, 0_u64);
         for index in 0..nodes {
-            let of_node = Order::Heard { count: round * share(index), broadcasts: round };
+            let of_node = Order::Heard { broadcasts: round };
             let at: Heards = cluster.nodes[index as usize].order(of_node)?;
             (came, heard) = (came.max(at.came_ns), heard.max(at.heard_ns));
         }
