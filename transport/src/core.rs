@@ -16,7 +16,6 @@ pub(crate) mod outbox;
 pub(crate) mod peer;
 pub(crate) mod permits;
 pub(crate) mod refusals;
-pub(crate) mod shares;
 pub(crate) mod trace;
 pub(crate) mod variant;
 pub(crate) mod versions;

@@ -53,7 +53,6 @@ mod address;
 mod broadcast;
 pub(crate) mod deliver;
 pub(crate) mod exports;
-mod fan_out;
 mod kind;
 pub mod message;
 mod proxy;

@@ -57,7 +57,8 @@ pub(super) fn broadcast(node: &Node) -> Result<u64> {
 pub(super) async fn heard(node: &Node, broadcasts: u32) -> Result<Heards> {
     let mut heards = None;
     let have_all = || {
-        let [heard, came] = [node.actors.heard(), node.actors.apart()].map(|tally| tally.heard_ns(broadcasts));
+        let [heard, came] =
+            [node.actors.heard(), node.actors.apart()].map(|tally| tally.heard_ns(broadcasts));
         heards = heard.zip(came).map(|(heard_ns, came_ns)| Heards { heard_ns, came_ns });
         heards.is_some()
     };

@@ -1,14 +1,9 @@
 //! One message for many actors: it travels once for each node.
 
-use std::sync::Arc;
-
 use ractor::message::SerializedMessage;
 use tracing::Span;
 
-use super::{
-    fan_out::{Mail, cast_here},
-    kind::{Kind, RemoteMessage},
-};
+use super::kind::{Kind, RemoteMessage};
 use crate::{
     core::{frame::Frame, headers::Headers, peer::PeerId},
     driver::{endpoint::Endpoint, inner::Inner},
@@ -22,6 +17,9 @@ const DELIVERED_BY_A_FRAME: usize = 8 << 20;
 
 /// What a message takes in a mailbox beside its content.
 const MAIL: usize = 128;
+
+/// How many actors of this node are found at once. Who changes the table of actors waits no longer than it takes to send to them.
+const ACTORS_OF_A_LOOK: usize = 128;
 
 /// How many actors a frame of such a message may be for.
 fn actors_of_a_frame(variant: &str, args: &[u8]) -> usize {
@@ -109,7 +107,7 @@ impl Endpoint {
 /// Takes a frame for many actors. Those that have ended get nothing, and nobody is told: the sender knows of members of a group, and hears of
 /// their ends by the log. An error is what the peer did wrong.
 pub(super) fn deliver(
-    inner: &Arc<Inner>,
+    inner: &Inner,
     to: &[u8],
     kind: u64,
     variant: &str,
@@ -124,9 +122,101 @@ pub(super) fn deliver(
     Ok(())
 }
 
+/// What actors of this node get.
+#[derive(Clone, Copy)]
+struct Mail<'a> {
+    kind: u64,
+    variant: &'a str,
+    args: &'a [u8],
+}
+
+/// Puts a message into the mailboxes of actors of this node, which handle it in this span. Returns how many there are: some may have ended.
+fn cast_here(inner: &Inner, actors: &[u64], Mail { kind, variant, args }: Mail<'_>, span: &Span) -> usize {
+    let message =
+        || SerializedMessage::Cast { variant: variant.to_owned(), args: args.to_owned(), metadata: None };
+    let cast = |actors| {
+        if span.is_disabled() {
+            return inner.exports.send_each(actors, kind, message);
+        }
+        inner.exports.send_each_in(span, actors, kind, message)
+    };
+    actors.chunks(ACTORS_OF_A_LOOK).map(cast).sum()
+}
+
 #[cfg(test)]
 mod tests {
+    use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call};
+
     use super::*;
+    use crate::{EndpointConfig, MemoryNetwork, Network};
+
+    #[crate::message("test.note/1", crate = crate)]
+    #[derive(Debug)]
+    enum Note {
+        Number(u32),
+        Heard(RpcReplyPort<Vec<u32>>),
+    }
+
+    struct Listener;
+
+    impl Actor for Listener {
+        type Msg = Note;
+        type State = Vec<u32>;
+        type Arguments = ();
+
+        async fn pre_start(&self, _: ActorRef<Note>, (): ()) -> Result<Vec<u32>, ActorProcessingErr> {
+            Ok(Vec::new())
+        }
+
+        async fn handle(
+            &self,
+            _: ActorRef<Note>,
+            note: Note,
+            heard: &mut Vec<u32>,
+        ) -> Result<(), ActorProcessingErr> {
+            match note {
+                Note::Number(number) => heard.push(number),
+                Note::Heard(answer) => drop(answer.send(heard.clone())),
+            }
+            Ok(())
+        }
+    }
+
+    /// More than are found in the table at once, and than a frame is for.
+    const MANY: usize = 5000;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn what_is_sent_to_very_many_comes_once_and_before_what_its_sender_sends_next() {
+        let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
+        config.network = Network::Memory(MemoryNetwork::new());
+        let endpoint = Endpoint::start(config).await.unwrap();
+        let (mut actors, mut all) = (Vec::new(), Vec::new());
+        for number in 0..MANY {
+            let (actor, running) = Actor::spawn(None, Listener, ()).await.unwrap();
+            all.push(endpoint.address_of(&actor).pid);
+            // Every hundredth ends, and gets nothing.
+            if number % 100 == 0 {
+                actor.stop(None);
+                running.await.unwrap();
+            } else {
+                actors.push(actor);
+            }
+        }
+        let mut sent = Vec::new();
+        for round in 0..10 {
+            let to = vec![(PeerId::new("a", 1), all.clone())];
+            let done = endpoint.broadcast(Note::Number(2 * round), to).unwrap();
+            // The last ones first: they are sent to last.
+            for actor in actors.iter().rev() {
+                actor.cast(Note::Number(2 * round + 1)).unwrap();
+            }
+            sent.push(done.sent);
+        }
+        for actor in &actors {
+            assert_eq!(call!(actor, Note::Heard).unwrap(), (0..20).collect::<Vec<u32>>());
+        }
+        assert_eq!(sent, [actors.len(); 10]);
+    }
 
     #[test]
     fn a_frame_is_for_so_many_actors_that_their_mailboxes_get_8_mib_of_it() {
