@@ -5,6 +5,7 @@ use std::future::Future;
 use callsign_elector::elector::{self, ElectorEvent};
 use callsign_store::{CommitOutcome, OPERATION_TIMEOUT, ids::NodeName, planted};
 use callsign_transport::{Lane, LinkId, PeerId, SendError};
+use futures::FutureExt;
 use ractor::ActorId;
 use tracing::Instrument;
 
@@ -49,9 +50,17 @@ impl Driver {
                 let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
                 let commit = commit.instrument(self.commit_span());
-                self.supervisor.task("a commit of a member", async move {
-                    shared.push(commit_done(id, commit, metrics).await);
-                });
+                let mut done = Box::pin(commit_done(id, commit, metrics));
+                // A request that came alone begins now: a task may wait behind all others of the runtime. Batches of many may: those that the
+                // members of a node begin one right after the other share the store's time.
+                let done_now = if operations == Some(1) { (&mut done).now_or_never() } else { None };
+                if let Some(done) = done_now {
+                    shared.push(done);
+                } else {
+                    self.supervisor.task("a commit of a member", async move {
+                        shared.push(done.await);
+                    });
+                }
             }
             Effect::Answer { call, answer } => {
                 let answered = Answered::by(&answer);
