@@ -113,7 +113,7 @@ pub(super) async fn spawn(node: &Node, actors: u32) -> Result<()> {
         spawned.push(Actor::spawn(None, Listener(node.actors.heard.clone()), ()).await?.0);
     }
     *lock(&node.actors.spawned) = Arc::new(spawned);
-    node.actors.heard.actors.store(actors, Ordering::SeqCst);
+    node.actors.heard.actors.store(actors, Ordering::Relaxed);
     Ok(())
 }
 
@@ -122,7 +122,6 @@ pub(super) async fn spawn_apart(node: &Node) -> Result<ActorRef<Heard>> {
     let (tell, spawned) = oneshot::channel();
     let tally = node.actors.apart.clone();
     tally.actors.fetch_add(1, Ordering::Relaxed);
-    tally.actors.store(1, Ordering::SeqCst);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = async move {
         let spawned = Actor::spawn(None, Listener(tally), ()).await;

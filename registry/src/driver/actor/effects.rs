@@ -51,8 +51,8 @@ impl Driver {
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
                 let commit = commit.instrument(self.commit_span());
                 let mut done = Box::pin(commit_done(id, commit, metrics));
-                // A request that came alone begins now: a task may wait behind all others of the runtime. Batches of many may: those that the
-                // members of a node begin one right after the other share the store's time.
+                // That of one request begins now: a task may wait behind all others of the runtime. A batch of many goes by a task: the
+                // batches of a node's members then begin right after each other, and share a transaction of the store.
                 let done_now = if operations == Some(1) { (&mut done).now_or_never() } else { None };
                 if let Some(done) = done_now {
                     shared.push(done);
