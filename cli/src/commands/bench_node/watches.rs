@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use callsign::{Select, WatchEvent};
 use tokio::task::JoinHandle;
 
@@ -21,6 +21,8 @@ pub(super) struct Seen {
     /// By each reader.
     counts: Mutex<Vec<Arc<AtomicU64>>>,
     readers: Mutex<Vec<JoinHandle<()>>>,
+    /// How often one was too slow, or had to begin anew.
+    gaps: Arc<AtomicU64>,
     /// When each name came, if that is wanted.
     moments: Arc<Mutex<Vec<u64>>>,
 }
@@ -40,10 +42,13 @@ pub(super) fn watch(node: &Node, readers: u32) -> Result<()> {
     for _ in 0..readers {
         let (mut watch, count) = (node.registry.watch(Select::all())?, Arc::new(AtomicU64::new(0)));
         node.seen.counts.lock().unwrap_or_else(PoisonError::into_inner).push(count.clone());
+        let gaps = node.seen.gaps.clone();
         let reader = tokio::spawn(async move {
             while let Some(event) = watch.next().await {
-                if let WatchEvent::Change(_) = event {
-                    count.fetch_add(1, Ordering::Relaxed);
+                match event {
+                    WatchEvent::Change(_) => _ = count.fetch_add(1, Ordering::Relaxed),
+                    WatchEvent::Lagged | WatchEvent::Reset => _ = gaps.fetch_add(1, Ordering::Relaxed),
+                    _ => {}
                 }
             }
         });
@@ -66,7 +71,12 @@ pub(super) async fn unwatch(node: &Node) {
 /// Waits until each reader has seen so many changes.
 pub(super) async fn watched(node: &Node, changes: u64) -> Result<()> {
     let counts = node.seen.counts();
-    node.until(|| counts.iter().all(|count| count.load(Ordering::Relaxed) >= changes), "changes").await
+    let fewest = || counts.iter().map(|count| count.load(Ordering::Relaxed)).min().unwrap_or(changes);
+    let seen = node.until(|| fewest() >= changes, "changes").await;
+    seen.with_context(|| {
+        let gaps = node.seen.gaps.load(Ordering::Relaxed);
+        format!("a reader has seen {} of {changes} changes; readers had {gaps} gaps", fewest())
+    })
 }
 
 /// Begins a watch that notes when each name comes.
