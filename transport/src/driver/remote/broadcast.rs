@@ -18,7 +18,7 @@ const DELIVERED_BY_A_FRAME: usize = 8 << 20;
 /// What a message takes in a mailbox beside its content.
 const MAIL: usize = 128;
 
-/// How many actors of this node are found at once. Who changes the table of actors waits no longer than it takes to send to them.
+/// How many actors of this node are found at once. A thread that changes the table of actors waits no longer than it takes to send to so many.
 const ACTORS_OF_A_LOOK: usize = 128;
 
 /// How many actors a frame of such a message may be for.
