@@ -27,4 +27,5 @@ mod start;
 mod status;
 mod take;
 mod traced;
+mod turns;
 mod watching;

@@ -158,7 +158,7 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
             watches::unwatch(node).await;
             report(())
         }
-        Order::Watched { changes } => report(watches::watched(node, changes).await?),
+        Order::Watched { names } => report(watches::watched(node, names).await?),
         Order::Note { prefix } => report(watches::note(node, &prefix)?),
         Order::Noted { count } => report(watches::noted(node, count).await?),
         Order::Acknowledged { names } => report(watches::acknowledged(node, names).await?),

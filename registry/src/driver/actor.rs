@@ -10,14 +10,13 @@ use callsign_elector::{
     session::TrustHandle,
 };
 use callsign_store::{
-    Clock, SharedStore, Time,
+    Clock, SharedStore,
     ids::RegistryName,
     supervision::{Part, Supervisor},
 };
 use callsign_transport::{Endpoint, LinkId, Watches};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use ractor_cluster_derive::RactorMessage;
-use tokio::sync::watch;
 
 use crate::{
     core::{
@@ -38,6 +37,7 @@ mod holding;
 mod pumps;
 mod recorders;
 mod repeated;
+mod timer;
 mod traced;
 mod trusted;
 mod watched;
@@ -47,6 +47,7 @@ pub(crate) use callers::{Asked, Calls, Keeps, Listener, Shared};
 pub(crate) use flag::{Flag, Flagged};
 pub(crate) use recorders::Recorders;
 use repeated::Repeated;
+use timer::Timer;
 
 /// There are inputs to take.
 #[derive(Debug, RactorMessage)]
@@ -123,10 +124,14 @@ struct Driver {
     channel: String,
     /// The members as they were last published.
     rows: Rows,
+    /// How many calls were answered together, in the last turn that answered any.
+    answered: usize,
     /// How many were up when it was last counted.
     links: usize,
-    wake: watch::Sender<Time>,
+    timer: Arc<Timer>,
     effects: Vec<RegistryEffect>,
+    /// What was committed last is one request: little happens.
+    is_one_request: bool,
     /// Links on which something was sent that nobody writes yet.
     posted: Vec<LinkId>,
     to_node: ToNode,
@@ -158,12 +163,12 @@ impl Actor for MemberActor {
         _myself: ActorRef<Kick>,
         (shared, parts, table): Self::Arguments,
     ) -> Result<Driver, ActorProcessingErr> {
-        let (wake, wakes) = watch::channel(Time::ZERO);
+        let timer = Arc::new(Timer::new());
         let metrics = OfRegistry::new(parts.registry.as_str());
         metrics.links(0);
         let links = parts.endpoint.subscribe(&parts.channel);
         let links = pumps::links(shared.clone(), links, metrics.pump());
-        let time = pumps::time(shared.clone(), parts.clock.clone(), wakes);
+        let time = pumps::time(shared.clone(), parts.clock.clone(), timer.clone());
         let supervisor = parts.supervisor;
         let tasks = vec![
             supervisor.service("what comes over links to a registry", links),
@@ -189,9 +194,11 @@ impl Actor for MemberActor {
             endpoint: parts.endpoint,
             channel: parts.channel,
             rows: Rows::default(),
+            answered: 0,
             links: 0,
-            wake,
+            timer,
             effects: Vec::new(),
+            is_one_request: false,
             posted: Vec::new(),
             to_node: parts.to_node,
             corrupt: Repeated::default(),
@@ -217,7 +224,7 @@ impl Actor for MemberActor {
         // A worker of the runtime runs next what was woken last: the member, before other callers who are about to ask. Let them ask
         // first, or what a turn costs is paid for each call, and the first one has a commit alone. What the store or another node has
         // answered is waited for already.
-        if driver.shared.inbox.has_calls_only() {
+        if driver.shared.inbox.has_calls_only() && driver.others_may_ask() {
             behind_others().await;
         }
         driver.take_all();
@@ -239,28 +246,29 @@ impl Actor for MemberActor {
 }
 
 impl Driver {
+    /// Whether there are other callers than one, who asks again and again: some wait, or were answered together.
+    fn others_may_ask(&self) -> bool {
+        self.answered > 1 || self.shared.callers() > 1
+    }
+
     fn take_all(&mut self) {
         let inputs = self.shared.inbox.take();
         let now = self.shared.now();
-        let mut woke = false;
+        let answered = std::mem::take(&mut self.answered);
         for told in inputs {
-            woke |= matches!(told, Told::Member(Input::Wake));
             self.step(now, told);
         }
         while let Some(told) = self.core.next_told() {
             self.step(now, told);
         }
+        if self.answered == 0 {
+            self.answered = answered;
+        }
+        // Others wait for it. What follows is for this node.
+        self.flush_links();
         self.publish();
         self.metrics.tell();
-        let wakes_at = self.core.member().wakes_at(now.time);
-        self.wake.send_if_modified(|at| {
-            // A timer that has fired waits to be told of the next time, even if it is the same.
-            let is_news = woke || *at != wakes_at;
-            *at = wakes_at;
-            is_news
-        });
-        // After everything else that wakes a task.
-        self.flush_links();
+        self.timer.set(self.core.member().wakes_at(now.time));
     }
 
     fn step(&mut self, now: Now, told: Told) {

@@ -5,18 +5,13 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::{
-    CommitOutcome, SharedStore, Store, Transaction, Write, ids::NodeName, memory::MemoryStore,
-};
+use callsign_store::ids::NodeName;
 use callsign_transport::{Kind, P, RactorClusterMessage, remote_message};
-use futures::{
-    FutureExt,
-    future::{BoxFuture, join_all},
-};
+use futures::future::join_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{
-    Config, NotHeld, Notice, RegisterError, RegisterOptions, Registry, WhenLapsed,
+    NotHeld, Notice, RegisterError, RegisterOptions, Registry, WhenLapsed,
     core::{
         host::OnTake,
         input::{Answer, Call, OnLapse},
@@ -332,52 +327,6 @@ async fn those_who_ask_at_the_same_time_share_a_commit() {
         commits.push(node.status().position.0 - before);
     }
     assert!(commits.contains(&1), "{commits:?}");
-}
-
-/// Notes in which task each commit of names begins.
-#[derive(Debug)]
-struct Begun {
-    store: MemoryStore,
-    tasks: Arc<Mutex<Vec<tokio::task::Id>>>,
-}
-
-impl Store for Begun {
-    fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
-        let is_of_names =
-            |write: &Write| matches!(write, Write::Put { key, .. } if key.ends_with(b"/commit"));
-        let noted = transaction.writes.iter().any(is_of_names).then(|| self.tasks.clone());
-        let commit = self.store.commit(transaction);
-        async move {
-            if let Some(tasks) = noted {
-                tasks.lock().unwrap().push(tokio::task::id());
-            }
-            commit.await
-        }
-        .boxed()
-    }
-
-    callsign_store::forward_to_store! { store: read watch nature }
-}
-
-/// A task would wait behind all others of a busy runtime before it begins.
-#[tokio::test]
-async fn the_commit_of_one_request_begins_in_the_turn_of_the_member_and_that_of_many_in_a_task() {
-    let (cluster, tasks) = (Cluster::new(), Arc::<Mutex<Vec<_>>>::default());
-    let store: SharedStore = Arc::new(Begun { store: cluster.store.connect("a"), tasks: tasks.clone() });
-    let node = Registry::join(Config { store: store.into(), ..cluster.config("a") }).await.unwrap();
-    node.register("w", &counter().await).await.unwrap();
-    tasks.lock().unwrap().clear();
-    for name in ["x", "y", "z"] {
-        node.register(name, &counter().await).await.unwrap();
-    }
-    let of_one = std::mem::take(&mut *tasks.lock().unwrap());
-    assert_eq!(of_one, [of_one[0]; 3]);
-
-    let actor = counter().await;
-    let names: Vec<_> = (0..50).map(|n| format!("n{n}")).collect();
-    let all = join_all(names.iter().map(|name| node.register(name, &actor))).await;
-    assert!(all.iter().all(Result::is_ok));
-    assert!(tasks.lock().unwrap().iter().any(|task| *task != of_one[0]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -231,6 +231,18 @@ impl Endpoint {
         }
     }
 
+    /// Has written what was posted on several links: first on one of them, and on the others as soon as that one's task has run,
+    /// whether or not its peer takes the bytes. A runtime that has two tasks to wake starts another thread for the second, which may
+    /// take the processor from the first.
+    pub fn flush_first(&self, first: LinkId, others: &[LinkId]) {
+        let others =
+            others.iter().filter_map(|link| self.inner.handles.get(link).map(|handle| handle.clone()));
+        match self.inner.handles.get(&first).map(|handle| handle.clone()) {
+            Some(first) => first.write_before(others),
+            None => others.for_each(|link| link.written.notify_one()),
+        }
+    }
+
     /// The link that is up to a node right now.
     pub fn link_to(&self, node: &str) -> Option<(LinkId, PeerId)> {
         read(&self.inner.state).links.link_to(node).map(|(link, peer)| (link, peer.clone()))

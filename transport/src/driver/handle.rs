@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Mutex, OnceLock,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
     time::Duration,
@@ -44,6 +44,8 @@ pub(crate) struct LinkHandle {
     to_say: AtomicBool,
     /// There is something to write, or to wait for.
     pub(crate) written: Notify,
+    /// Links that are to write once this one's task has run. `None`: it runs no more.
+    next: Mutex<Option<Vec<Arc<LinkHandle>>>>,
     /// The link ended.
     pub(crate) done: CancellationToken,
     /// By then its connection is closed, whether or not the last words are out.
@@ -69,6 +71,7 @@ impl LinkHandle {
             core: Mutex::new(core),
             to_say: AtomicBool::default(),
             written: Notify::new(),
+            next: Mutex::new(Some(Vec::new())),
             done: CancellationToken::new(),
             closed_by: OnceLock::new(),
         }
@@ -79,6 +82,29 @@ impl LinkHandle {
         let result = put(&mut lock(&self.outbox));
         self.written.notify_one();
         result
+    }
+
+    /// Wakes the writer, and those of the next links once the task of this one has run.
+    pub(crate) fn write_before(&self, next: impl Iterator<Item = Arc<LinkHandle>>) {
+        if let Some(all) = &mut *lock(&self.next) {
+            all.extend(next);
+            self.written.notify_one();
+        } else {
+            next.for_each(|link| link.written.notify_one());
+        }
+    }
+
+    /// The task of this link has run.
+    pub(crate) fn has_run(&self) {
+        if let Some(next) = &mut *lock(&self.next) {
+            next.drain(..).for_each(|link| link.written.notify_one());
+        }
+    }
+
+    /// The task of this link has ended.
+    pub(crate) fn runs_no_more(&self) {
+        let next = lock(&self.next).take();
+        next.into_iter().flatten().for_each(|link| link.written.notify_one());
     }
 
     /// There is something to say of actors.

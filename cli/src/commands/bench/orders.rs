@@ -83,8 +83,8 @@ pub(crate) enum Order {
     Watch { readers: u32 },
     /// Close all of these watches. Reports nothing.
     Unwatch,
-    /// Wait until each of their readers has seen so many changes. Reports nothing.
-    Watched { changes: u64 },
+    /// Wait until each of their readers was told of so many names. Reports how often one was too slow, or had to begin anew.
+    Watched { names: u64 },
     /// Begin a watch that notes when each name of a prefix comes. Reports nothing.
     Note { prefix: String },
     /// Report the moments at which so many names came.

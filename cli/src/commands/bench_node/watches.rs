@@ -1,6 +1,7 @@
-//! Readers of watches, which count what changes.
+//! Readers of watches, which count names.
 
 use std::{
+    collections::HashSet,
     mem::take,
     sync::{
         Arc, Mutex, PoisonError,
@@ -9,11 +10,45 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use callsign::{Select, WatchEvent};
+use callsign::{Name, Select, WatchEvent};
 use tokio::task::JoinHandle;
 
 use super::Node;
-use crate::{commands::bench::orders::Names, measure::now_ns};
+use crate::{commands::bench::orders, measure::now_ns};
+
+/// The names that a watch has told of, each of which is registered once.
+#[derive(Debug)]
+struct Names {
+    /// While the present state is given: some may change meanwhile, and be told of twice.
+    present: Option<HashSet<Name>>,
+    /// How many there are, since it was complete.
+    changed: u64,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self { present: Some(HashSet::new()), changed: 0 }
+    }
+}
+
+impl Names {
+    fn take(&mut self, event: WatchEvent) {
+        match (event, &mut self.present) {
+            (WatchEvent::Present { name, .. }, Some(present)) => _ = present.insert(name),
+            (WatchEvent::Change(change), Some(present)) => _ = present.insert(change.name.clone()),
+            (WatchEvent::Change(_), None) => self.changed += 1,
+            (WatchEvent::Current { .. }, Some(present)) => {
+                (self.changed, self.present) = (present.len() as u64, None);
+            }
+            (WatchEvent::Reset, _) => *self = Self::default(),
+            _ => {}
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.present.as_ref().map_or(self.changed, |present| present.len() as u64)
+    }
+}
 
 /// What the readers of a node have seen.
 #[derive(Default)]
@@ -44,12 +79,13 @@ pub(super) fn watch(node: &Node, readers: u32) -> Result<()> {
         node.seen.counts.lock().unwrap_or_else(PoisonError::into_inner).push(count.clone());
         let gaps = node.seen.gaps.clone();
         let reader = tokio::spawn(async move {
+            let mut names = Names::default();
             while let Some(event) = watch.next().await {
-                match event {
-                    WatchEvent::Change(_) => _ = count.fetch_add(1, Ordering::Relaxed),
-                    WatchEvent::Lagged | WatchEvent::Reset => _ = gaps.fetch_add(1, Ordering::Relaxed),
-                    _ => {}
+                if let WatchEvent::Lagged | WatchEvent::Reset = event {
+                    gaps.fetch_add(1, Ordering::Relaxed);
                 }
+                names.take(event);
+                count.store(names.count(), Ordering::Relaxed);
             }
         });
         node.seen.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
@@ -68,15 +104,15 @@ pub(super) async fn unwatch(node: &Node) {
     }
 }
 
-/// Waits until each reader has seen so many changes.
-pub(super) async fn watched(node: &Node, changes: u64) -> Result<()> {
+/// Waits until each reader has been told of so many names. Returns how often one was too slow, or had to begin anew.
+pub(super) async fn watched(node: &Node, names: u64) -> Result<u64> {
     let counts = node.seen.counts();
-    let fewest = || counts.iter().map(|count| count.load(Ordering::Relaxed)).min().unwrap_or(changes);
-    let seen = node.until(|| fewest() >= changes, "changes").await;
-    seen.with_context(|| {
-        let gaps = node.seen.gaps.load(Ordering::Relaxed);
-        format!("a reader has seen {} of {changes} changes; readers had {gaps} gaps", fewest())
-    })
+    let fewest = || counts.iter().map(|count| count.load(Ordering::Relaxed)).min().unwrap_or(names);
+    let gaps = || node.seen.gaps.load(Ordering::Relaxed);
+    let seen = node.until(|| fewest() >= names, "names that are watched").await;
+    let lacks = || format!("a reader was told of {} of {names} names; readers had {} gaps", fewest(), gaps());
+    seen.with_context(lacks)?;
+    Ok(gaps())
 }
 
 /// Begins a watch that notes when each name comes.
@@ -100,11 +136,60 @@ pub(super) async fn noted(node: &Node, count: usize) -> Result<Vec<u64>> {
 }
 
 /// Registers one name after the other. Returns the moments at which they were acknowledged.
-pub(super) async fn acknowledged(node: &Node, names: Names) -> Result<Vec<u64>> {
+pub(super) async fn acknowledged(node: &Node, names: orders::Names) -> Result<Vec<u64>> {
     let mut moments = Vec::new();
     for number in names.from..names.to {
         node.registry.register(&names.name(number), &node.actor).await?;
         moments.push(now_ns());
     }
     Ok(moments)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use callsign::{Config, Registry, SharedStore};
+    use callsign_store::memory::MemoryStore;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::echo;
+
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn each_name_is_counted_once_whenever_the_watch_began_and_however_slow_its_reader_is() {
+        const NAMES: u64 = 60;
+        let store = Arc::new(MemoryStore::new()) as SharedStore;
+        // One change may wait, and what is missed takes few bytes.
+        let config = Config::new("a", store).watch_room(2).watch_memory(1000);
+        let registry = Registry::join(config).await.unwrap();
+        let actor = echo::spawn("a").await.unwrap();
+        let (mut kinds, mut counted) = ([0; 3], Vec::new());
+        let mut watches = Vec::new();
+        for number in 0..NAMES {
+            if number % 20 == 0 {
+                watches.push((registry.watch(Select::all()).unwrap(), Names::default()));
+            }
+            registry.register(&format!("n{number}"), &actor).await.unwrap();
+            // The first one reads now and then, the others at the end.
+            let (watch, names) = &mut watches[0];
+            if number % 3 == 0 {
+                names.take(watch.next().await.unwrap());
+            }
+        }
+        for (mut watch, mut names) in watches {
+            while names.count() < NAMES {
+                let event = timeout(DEADLINE, watch.next()).await.expect("all names come").unwrap();
+                kinds[0] += u32::from(matches!(event, WatchEvent::Present { .. }));
+                kinds[1] += u32::from(matches!(event, WatchEvent::Change(_)));
+                kinds[2] += u32::from(matches!(event, WatchEvent::Reset));
+                names.take(event);
+            }
+            counted.push(names.count());
+        }
+        assert_eq!(counted, [NAMES; 3]);
+        assert!(kinds.iter().all(|count| *count > 0), "{kinds:?}");
+    }
 }

@@ -47,13 +47,14 @@ impl Driver {
             }
             Effect::Commit { id, transaction } => {
                 let operations = self.core.member().batch_operations();
+                self.is_one_request = operations == Some(1);
                 let metrics = self.metrics.commits(&transaction, &self.shared.keys.commit(), operations);
                 let (commit, shared) = (self.store.commit(transaction), self.shared.clone());
                 let commit = commit.instrument(self.commit_span());
                 let mut done = Box::pin(commit_done(id, commit, metrics));
                 // That of one request begins now: a task may wait behind all others of the runtime. A batch of many goes by a task: the
                 // batches of a node's members then begin right after each other, and share a transaction of the store.
-                let done_now = if operations == Some(1) { (&mut done).now_or_never() } else { None };
+                let done_now = if self.is_one_request { (&mut done).now_or_never() } else { None };
                 if let Some(done) = done_now {
                     shared.push(done);
                 } else {
@@ -65,6 +66,7 @@ impl Driver {
             Effect::Answer { call, answer } => {
                 let answered = Answered::by(&answer);
                 let took = self.shared.answer(call, answer);
+                self.answered += 1;
                 self.metrics.answered(answered, took);
             }
             Effect::Start { name, granted } => {
@@ -120,13 +122,19 @@ impl Driver {
         }
     }
 
-    /// Has written what was sent. The link on which something was sent last is woken last, and the runtime runs first what it woke
-    /// last. That is the link to the node that waits for an answer. The others are only told of what a batch changed.
+    /// Has written what was sent. The link on which something was sent last comes first: it is that to the node that waits for an
+    /// answer. The others are only told of what a batch changed.
     pub(super) fn flush_links(&mut self) {
-        for n in 0..self.posted.len() {
-            let link = self.posted[n];
-            if !self.posted[n + 1..].contains(&link) {
-                self.endpoint.flush(link);
+        let Some(&first) = self.posted.last() else { return };
+        self.posted.sort_unstable();
+        self.posted.dedup();
+        self.posted.retain(|link| *link != first);
+        if self.is_one_request {
+            self.endpoint.flush_first(first, &self.posted);
+        } else {
+            // The runtime runs first what it woke last.
+            for link in self.posted.iter().chain([&first]) {
+                self.endpoint.flush(*link);
             }
         }
         self.posted.clear();

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use callsign_store::{
-    Clock, Time,
+    Clock,
     ids::{Incarnation, NodeName},
 };
 use callsign_transport::{LinkEvent, LinkEvents, trace};
-use tokio::sync::watch;
 
-use super::{Shared, repeated::Repeated};
+use super::{Shared, repeated::Repeated, timer::Timer};
 use crate::{
     core::{input::Input, message::Message, registry::Told},
     driver::metrics::OfPump,
@@ -69,18 +68,9 @@ pub(super) async fn links(shared: Arc<Shared>, mut events: LinkEvents, metrics: 
 }
 
 /// Wakes the member when it said.
-pub(super) async fn time(shared: Arc<Shared>, clock: Clock, mut wakes: watch::Receiver<Time>) {
+pub(super) async fn time(shared: Arc<Shared>, clock: Clock, timer: Arc<Timer>) {
     loop {
-        let at = *wakes.borrow_and_update();
-        tokio::select! {
-            biased;
-            // First, so that a member that always says another time is woken nevertheless.
-            () = clock.sleep_until(at) => {
-                shared.push(Input::Wake);
-                // The member says when next.
-                if wakes.changed().await.is_err() { return }
-            }
-            changed = wakes.changed() => if changed.is_err() { return },
-        }
+        timer.due(&clock).await;
+        shared.push(Input::Wake);
     }
 }

@@ -1,3 +1,6 @@
+use bytes::Bytes;
+use futures::FutureExt;
+
 use super::*;
 use crate::{
     LinkEvent, Secret,
@@ -46,6 +49,60 @@ async fn links_are_numbered_listed_and_ended_in_the_order_in_which_they_began() 
         ended.push(link);
     }
     assert_eq!(ended, expected);
+}
+
+#[tokio::test]
+async fn links_are_written_to_once_the_task_of_the_first_has_run_and_if_it_runs_no_more() {
+    let network = MemoryNetwork::new();
+    let a = start("a", &network).await;
+    let mut events = a.subscribe("names");
+    let (mut peers, mut links, mut heard) = (Vec::new(), Vec::new(), Vec::new());
+    for name in ["b", "c"] {
+        let peer = start(name, &network).await;
+        heard.push(peer.subscribe("names"));
+        peer.set_peers(vec![("a".into(), a.local_addr().to_string())]);
+        let Some(LinkEvent::Up { link, .. }) = events.recv().await else { panic!("no link") };
+        links.push(link);
+        peers.push(peer);
+    }
+    let [b, c] = [links[0], links[1]];
+    let handles = [b, c].map(|link| a.inner.handles.get(&link).unwrap().clone());
+    let arrives = async |heard: &mut LinkEvents| {
+        while !matches!(heard.recv().await, Some(LinkEvent::Message { .. })) {}
+    };
+    let post = |link| a.post(link, Lane::Control, "names", Bytes::from_static(b"x")).unwrap();
+
+    // Both that are told, in either order.
+    for (first, other) in [(b, c), (c, b)] {
+        post(first);
+        post(other);
+        a.flush_first(first, &[other]);
+        for heard in &mut heard {
+            arrives(heard).await;
+        }
+    }
+    // The other is told when the first has had its turn, and not before.
+    let ended = handles[1].clone();
+    a.forget("c");
+    while !matches!(events.recv().await, Some(LinkEvent::Down { .. })) {}
+    // Its own task waits no more.
+    while ended.written.notified().now_or_never().is_some() {}
+    handles[0].write_before([ended.clone()].into_iter());
+    assert!(ended.written.notified().now_or_never().is_none());
+    post(b);
+    arrives(&mut heard[0]).await;
+    assert!(ended.written.notified().now_or_never().is_some());
+    // If the first is gone, the others are told at once.
+    post(b);
+    ended.write_before([handles[0].clone()].into_iter());
+    arrives(&mut heard[0]).await;
+    post(b);
+    a.flush_first(c, &[b]);
+    arrives(&mut heard[0]).await;
+    // Its task ends before it has run again.
+    handles[0].write_before([ended.clone()].into_iter());
+    handles[0].runs_no_more();
+    assert!(ended.written.notified().now_or_never().is_some());
 }
 
 #[test]

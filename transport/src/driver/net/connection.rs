@@ -2,7 +2,7 @@
 //!
 //! Decides nothing: [`Link`] says when a peer is given up, the endpoint's table which link counts.
 
-use std::{net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::poll_fn, net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use callsign_store::lock::{lock, read};
@@ -191,7 +191,14 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
     if inner.permits() != ours {
         inner.step_link(&handle, Input::Dismiss(Farewell::Forgotten, DownReason::Forgotten));
     }
-    tokio::join!(write_loop(&inner, &handle, write), read_loop(&inner, &handle, read));
+    let mut both =
+        pin!(async { tokio::join!(write_loop(&inner, &handle, write), read_loop(&inner, &handle, read)) });
+    poll_fn(|context| {
+        let polled = both.as_mut().poll(context);
+        handle.has_run();
+        polled
+    })
+    .await;
 }
 
 /// Ends a link with its tasks, if nothing else did: also when they panic, which only our own bug can bring about.
@@ -200,6 +207,7 @@ struct Ended<'a>(&'a Arc<Inner>, &'a Arc<LinkHandle>);
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
         self.0.step_link(self.1, Input::Closed);
+        self.1.runs_no_more();
     }
 }
 

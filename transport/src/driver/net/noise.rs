@@ -5,7 +5,7 @@ use std::sync::Arc;
 use snow::{
     Builder, HandshakeState,
     params::{CipherChoice, DHChoice, HashChoice},
-    resolvers::{CryptoResolver, DefaultResolver, FallbackResolver},
+    resolvers::{CryptoResolver, DefaultResolver, FallbackResolver, RingResolver},
     types::{Cipher, Dh, Hash, Random},
 };
 
@@ -67,8 +67,10 @@ impl<'a> Noise<'a> {
         if self.entropy.is_system() {
             return Ok(Builder::new(noise));
         }
-        let (drawn, rest) = (Box::new(Drawn(self.entropy.clone())), Box::new(DefaultResolver));
-        Ok(Builder::with_resolver(noise, Box::new(FallbackResolver::new(drawn, rest))))
+        // What `Builder::new` takes, but for what is drawn.
+        let rest = FallbackResolver::new(Box::new(RingResolver), Box::new(DefaultResolver));
+        let drawn = FallbackResolver::new(Box::new(Drawn(self.entropy.clone())), Box::new(rest));
+        Ok(Builder::with_resolver(noise, Box::new(drawn)))
     }
 
     pub(crate) fn write(&mut self) -> Result<Vec<u8>, NoiseError> {

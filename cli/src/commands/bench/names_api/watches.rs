@@ -30,12 +30,15 @@ pub(crate) struct Watches {
     with_1_watch_ratio: f64,
     with_10_watches_ratio: f64,
     cpu_us_per_event_and_watch: f64,
+    /// How often, in all rounds together, one of the readers was too slow, or had to begin anew.
+    gaps: u64,
     /// Of an event on another node, behind the acknowledgement.
     event_behind_p50_us: f64,
 }
 
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<Watches> {
     let [mut with_1, mut with_10, mut cpus] = [const { Vec::new() }; 3];
+    let mut gaps = 0;
     for round in 0..ROUNDS {
         setting.begin(&format!("{names} registrations without watches, with 1 and with 10"));
         let mut rates = [0.0; READERS.len()];
@@ -43,7 +46,9 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Watches> {
         // Each kind comes first as often as the others. A node that was watched remembers for a while: each has a cluster of its own.
         for turn in 0..READERS.len() {
             let which = (round + turn) % READERS.len();
-            (rates[which], cpu[which]) = one(setting, names, READERS[which])?;
+            let had;
+            (rates[which], cpu[which], had) = one(setting, names, READERS[which])?;
+            gaps += had;
         }
         with_1.push(rates[1] / rates[0]);
         with_10.push(rates[2] / rates[0]);
@@ -54,20 +59,21 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Watches> {
         with_1_watch_ratio: ratio(&with_1)?,
         with_10_watches_ratio: ratio(&with_10)?,
         cpu_us_per_event_and_watch: median(&cpus)?,
+        gaps,
         event_behind_p50_us: behind(setting)?,
     })
 }
 
-/// The rate of registrations, and the microseconds of CPU of the node that has the watches.
-fn one(setting: &Setting, names: u32, readers: u32) -> Result<(f64, u64)> {
+/// The rate of registrations, the microseconds of CPU of the node that has the watches, and how many gaps their readers had.
+fn one(setting: &Setting, names: u32, readers: u32) -> Result<(f64, u64, u64)> {
     let mut cluster = Cluster::start(setting, names)?;
     let watched = setting.workers as usize;
     cluster.nodes[watched].order::<()>(Order::Watch { readers })?;
     let before: Usage = cluster.nodes[watched].order(Order::Usage)?;
     let took = register_all(&mut cluster, names)?;
-    cluster.nodes[watched].order::<()>(Order::Watched { changes: names.into() })?;
+    let gaps = cluster.nodes[watched].order(Order::Watched { names: names.into() })?;
     let after: Usage = cluster.nodes[watched].order(Order::Usage)?;
-    Ok((per_second(names, took)?, after.cpu_us - before.cpu_us))
+    Ok((per_second(names, took)?, after.cpu_us - before.cpu_us, gaps))
 }
 
 /// One name after the other is registered on one node and watched on another.
@@ -96,6 +102,7 @@ pub(super) fn rows(figures: &Watches) -> Vec<Vec<String>> {
         row("registrations with 1 watch of all names", format!("{} x", figures.with_1_watch_ratio), ""),
         row("  with 10", format!("{} x", figures.with_10_watches_ratio), ""),
         row("  CPU for each event and watch", cpu, ""),
+        row("  times that a reader was too slow", figures.gaps.to_string(), ""),
         row(
             "an event on another node: p50",
             format!("{} us", figures.event_behind_p50_us),

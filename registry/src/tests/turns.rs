@@ -1,0 +1,115 @@
+//! Who has a turn before whom: a member and its callers, and the nodes that a batch goes to.
+
+use std::sync::{Arc, Mutex};
+
+use callsign_store::{CommitOutcome, SharedStore, Store, Transaction, Write, memory::MemoryStore};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
+
+use crate::{
+    Config, Registry,
+    tests::driver::{Cluster, counter, until},
+};
+
+/// Notes in which task each commit of names begins.
+#[derive(Debug)]
+struct Begun {
+    store: MemoryStore,
+    tasks: Arc<Mutex<Vec<tokio::task::Id>>>,
+}
+
+impl Store for Begun {
+    fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
+        let is_of_names =
+            |write: &Write| matches!(write, Write::Put { key, .. } if key.ends_with(b"/commit"));
+        let noted = transaction.writes.iter().any(is_of_names).then(|| self.tasks.clone());
+        let commit = self.store.commit(transaction);
+        async move {
+            if let Some(tasks) = noted {
+                tasks.lock().unwrap().push(tokio::task::id());
+            }
+            commit.await
+        }
+        .boxed()
+    }
+
+    callsign_store::forward_to_store! { store: read watch nature }
+}
+
+/// A task would wait behind all others of a busy runtime before it begins.
+#[tokio::test]
+async fn the_commit_of_one_request_begins_in_the_turn_of_the_member_and_that_of_many_in_a_task() {
+    let (cluster, tasks) = (Cluster::new(), Arc::<Mutex<Vec<_>>>::default());
+    let store: SharedStore = Arc::new(Begun { store: cluster.store.connect("a"), tasks: tasks.clone() });
+    let node = Registry::join(Config { store: store.into(), ..cluster.config("a") }).await.unwrap();
+    node.register("w", &counter().await).await.unwrap();
+    tasks.lock().unwrap().clear();
+    for name in ["x", "y", "z"] {
+        node.register(name, &counter().await).await.unwrap();
+    }
+    let of_one = std::mem::take(&mut *tasks.lock().unwrap());
+    assert_eq!(of_one, [of_one[0]; 3]);
+
+    let actor = counter().await;
+    let names: Vec<_> = (0..50).map(|n| format!("n{n}")).collect();
+    let all = join_all(names.iter().map(|name| node.register(name, &actor))).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert!(tasks.lock().unwrap().iter().any(|task| *task != of_one[0]));
+}
+
+/// How many commits have begun before a task has its turn that is started right after these calls.
+async fn commits_before_others(
+    node: &Registry,
+    tasks: &Arc<Mutex<Vec<tokio::task::Id>>>,
+    names: &[&str],
+) -> usize {
+    let actor = counter().await;
+    let mut calls: Vec<_> = names.iter().map(|name| Box::pin(node.register(name, &actor))).collect();
+    let before = tasks.lock().unwrap().len();
+    assert!(calls.iter_mut().all(|call| call.now_or_never().is_none()));
+    let begun = tasks.clone();
+    let other = tokio::spawn(async move { begun.lock().unwrap().len() - before });
+    let begun = other.await.unwrap();
+    assert!(join_all(calls).await.iter().all(Result::is_ok));
+    begun
+}
+
+/// One that waits behind others has a thread woken for it, and starts later.
+#[tokio::test]
+async fn one_who_asks_alone_is_not_made_to_wait_for_others_who_might_ask() {
+    let (cluster, tasks) = (Cluster::new(), Arc::<Mutex<Vec<_>>>::default());
+    let store: SharedStore = Arc::new(Begun { store: cluster.store.connect("a"), tasks: tasks.clone() });
+    let node = Registry::join(Config { store: store.into(), ..cluster.config("a") }).await.unwrap();
+    node.register("w", &counter().await).await.unwrap();
+    assert_eq!(commits_before_others(&node, &tasks, &["a"]).await, 1, "alone");
+    assert_eq!(commits_before_others(&node, &tasks, &["b"]).await, 1, "again");
+    assert_eq!(commits_before_others(&node, &tasks, &["c", "d"]).await, 0, "more may ask");
+    assert_eq!(
+        commits_before_others(&node, &tasks, &["e"]).await,
+        0,
+        "several were answered together, and may ask"
+    );
+    assert_eq!(commits_before_others(&node, &tasks, &["f"]).await, 1, "only one did");
+}
+
+#[tokio::test]
+async fn the_node_that_waits_for_an_answer_is_written_to_before_the_others() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let leader = nodes[0].status().leader.unwrap().node;
+    let others: Vec<_> = nodes.iter().filter(|node| node.node() != leader.as_str()).cloned().collect();
+    for round in 0..3 {
+        for (who, other) in [(0, 1), (1, 0)] {
+            let (who, other, name) = (others[who].clone(), others[other].clone(), format!("{round}/{who}"));
+            // In a task, which has its turn as soon as it is answered.
+            let asks = tokio::spawn(async move {
+                who.register(&name, &counter().await).await.unwrap();
+                assert_eq!(other.lookup(&name), Ok(None), "{name}: the other one heard of it first");
+                until("it hears of it", || other.lookup(&name).is_ok_and(|entry| entry.is_some())).await;
+            });
+            asks.await.unwrap();
+        }
+    }
+}
