@@ -231,7 +231,7 @@ impl Endpoint {
         }
     }
 
-    /// Has written what was posted on several links: first on one of them, and on the others as soon as that one's task has run,
+    /// Has written what was posted on several links: first on one of them, and on the others as soon as that one's task has written,
     /// whether or not its peer takes the bytes. A runtime that has two tasks to wake starts another thread for the second, which may
     /// take the processor from the first.
     pub fn flush_first(&self, first: LinkId, others: &[LinkId]) {

@@ -28,6 +28,16 @@ use crate::{
     error::DownReason,
 };
 
+/// What the task of a link does.
+enum Turn {
+    /// It writes when it runs next. Then these links are to write.
+    ToCome(Vec<Arc<LinkHandle>>),
+    /// It reads, and may be held up by what it reads.
+    Reads,
+    /// It writes no more.
+    Over,
+}
+
 /// A link that may be up.
 pub(crate) struct LinkHandle {
     pub(crate) id: LinkId,
@@ -44,8 +54,7 @@ pub(crate) struct LinkHandle {
     to_say: AtomicBool,
     /// There is something to write, or to wait for.
     pub(crate) written: Notify,
-    /// Links that are to write once this one's task has run. `None`: it runs no more.
-    next: Mutex<Option<Vec<Arc<LinkHandle>>>>,
+    turn: Mutex<Turn>,
     /// The link ended.
     pub(crate) done: CancellationToken,
     /// By then its connection is closed, whether or not the last words are out.
@@ -71,7 +80,7 @@ impl LinkHandle {
             core: Mutex::new(core),
             to_say: AtomicBool::default(),
             written: Notify::new(),
-            next: Mutex::new(Some(Vec::new())),
+            turn: Mutex::new(Turn::ToCome(Vec::new())),
             done: CancellationToken::new(),
             closed_by: OnceLock::new(),
         }
@@ -84,27 +93,32 @@ impl LinkHandle {
         result
     }
 
-    /// Wakes the writer, and those of the next links once the task of this one has run.
+    /// Wakes the writer, and those of the next links once this one's has written.
     pub(crate) fn write_before(&self, next: impl Iterator<Item = Arc<LinkHandle>>) {
-        if let Some(all) = &mut *lock(&self.next) {
-            all.extend(next);
-            self.written.notify_one();
-        } else {
-            next.for_each(|link| link.written.notify_one());
+        let mut turn = lock(&self.turn);
+        match &mut *turn {
+            Turn::ToCome(all) => all.extend(next),
+            // It may take long until it writes again.
+            Turn::Reads | Turn::Over => next.for_each(|link| link.written.notify_one()),
+        }
+        drop(turn);
+        self.written.notify_one();
+    }
+
+    /// The task of this link has written what it could, and reads now, or has ended.
+    pub(crate) fn has_written(&self, is_over: bool) {
+        let now = if is_over { Turn::Over } else { Turn::Reads };
+        if let Turn::ToCome(next) = std::mem::replace(&mut *lock(&self.turn), now) {
+            next.iter().for_each(|link| link.written.notify_one());
         }
     }
 
-    /// The task of this link has run.
-    pub(crate) fn has_run(&self) {
-        if let Some(next) = &mut *lock(&self.next) {
-            next.drain(..).for_each(|link| link.written.notify_one());
+    /// The task of this link has read what there was. It writes first when it runs again.
+    pub(crate) fn has_read(&self) {
+        let mut turn = lock(&self.turn);
+        if let Turn::Reads = *turn {
+            *turn = Turn::ToCome(Vec::new());
         }
-    }
-
-    /// The task of this link has ended.
-    pub(crate) fn runs_no_more(&self) {
-        let next = lock(&self.next).take();
-        next.into_iter().flatten().for_each(|link| link.written.notify_one());
     }
 
     /// There is something to say of actors.

@@ -52,7 +52,7 @@ async fn links_are_numbered_listed_and_ended_in_the_order_in_which_they_began() 
 }
 
 #[tokio::test]
-async fn links_are_written_to_once_the_task_of_the_first_has_run_and_if_it_runs_no_more() {
+async fn links_are_written_to_once_the_first_was_and_if_that_cannot_be_now() {
     let network = MemoryNetwork::new();
     let a = start("a", &network).await;
     let mut events = a.subscribe("names");
@@ -99,10 +99,20 @@ async fn links_are_written_to_once_the_task_of_the_first_has_run_and_if_it_runs_
     post(b);
     a.flush_first(c, &[b]);
     arrives(&mut heard[0]).await;
-    // Its task ends before it has run again.
+    let is_told = || ended.written.notified().now_or_never().is_some();
+    // It reads, and may be held up there; then it writes again when it has its turn.
+    handles[0].has_written(false);
     handles[0].write_before([ended.clone()].into_iter());
-    handles[0].runs_no_more();
-    assert!(ended.written.notified().now_or_never().is_some());
+    assert!(is_told());
+    handles[0].has_read();
+    handles[0].write_before([ended.clone()].into_iter());
+    assert!(!is_told());
+    // Its task ends before it has written.
+    handles[0].has_written(true);
+    assert!(is_told());
+    handles[0].has_read();
+    handles[0].write_before([ended.clone()].into_iter());
+    assert!(is_told());
 }
 
 #[test]

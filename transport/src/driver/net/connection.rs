@@ -191,14 +191,19 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
     if inner.permits() != ours {
         inner.step_link(&handle, Input::Dismiss(Farewell::Forgotten, DownReason::Forgotten));
     }
-    let mut both =
-        pin!(async { tokio::join!(write_loop(&inner, &handle, write), read_loop(&inner, &handle, read)) });
-    poll_fn(|context| {
-        let polled = both.as_mut().poll(context);
-        handle.has_run();
+    let mut writes = pin!(write_loop(&inner, &handle, write));
+    let writes = poll_fn(|context| {
+        let polled = writes.as_mut().poll(context);
+        handle.has_written(polled.is_ready());
         polled
-    })
-    .await;
+    });
+    let mut reads = pin!(read_loop(&inner, &handle, read));
+    let reads = poll_fn(|context| {
+        let polled = reads.as_mut().poll(context);
+        handle.has_read();
+        polled
+    });
+    tokio::join!(biased; writes, reads);
 }
 
 /// Ends a link with its tasks, if nothing else did: also when they panic, which only our own bug can bring about.
@@ -207,7 +212,7 @@ struct Ended<'a>(&'a Arc<Inner>, &'a Arc<LinkHandle>);
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
         self.0.step_link(self.1, Input::Closed);
-        self.1.runs_no_more();
+        self.1.has_written(true);
     }
 }
 
