@@ -61,7 +61,7 @@ pub use core::refusals::{Refusal, RefusalCounts};
 pub use core::variant::VariantName;
 pub use core::versions::Versions;
 pub use driver::endpoint::{Endpoint, LinkStatus};
-pub use driver::events::LinkEvents;
+pub use driver::events::{LinkEvents, Subscription};
 pub use driver::net::{
     memory::{MemoryNetwork, Traffic},
     network::Network,
@@ -76,7 +76,7 @@ pub use driver::remote::{
 #[cfg(feature = "noise")]
 pub use driver::secret::BadSecret;
 pub use driver::secret::{MAX_SECRETS, Secret};
-pub use driver::subscribers::LinkEvent;
+pub use driver::subscribers::{LinkEvent, RoomTaken};
 pub use driver::tasks::Tasks;
 #[cfg(feature = "tls")]
 pub use driver::tls::BadTls;

@@ -14,7 +14,7 @@ use callsign_store::{
     ids::RegistryName,
     supervision::{Part, Supervisor},
 };
-use callsign_transport::{Endpoint, LinkId, Watches};
+use callsign_transport::{Endpoint, LinkId, Subscription, Watches};
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use ractor_cluster_derive::RactorMessage;
 
@@ -33,8 +33,8 @@ mod callers;
 mod effects;
 mod failing;
 mod flag;
+mod from_links;
 mod holding;
-mod pumps;
 mod recorders;
 mod repeated;
 mod timer;
@@ -45,6 +45,7 @@ mod watching;
 
 pub(crate) use callers::{Asked, Calls, Keeps, Listener, Shared};
 pub(crate) use flag::{Flag, Flagged};
+use from_links::FromLinks;
 pub(crate) use recorders::Recorders;
 use repeated::Repeated;
 use timer::Timer;
@@ -124,8 +125,6 @@ struct Driver {
     channel: String,
     /// The members as they were last published.
     rows: Rows,
-    /// How many calls were answered together, in the last turn that answered any.
-    answered: usize,
     /// How many were up when it was last counted.
     links: usize,
     timer: Arc<Timer>,
@@ -137,7 +136,8 @@ struct Driver {
     to_node: ToNode,
     /// Why the log could not be read.
     corrupt: Repeated,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
+    timer_task: tokio::task::JoinHandle<()>,
+    _subscription: Subscription,
     recorders: Option<Recorders>,
     supervisor: Supervisor,
     metrics: OfRegistry,
@@ -146,9 +146,7 @@ struct Driver {
 /// Also after a panic, when nothing else is run.
 impl Drop for Driver {
     fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
+        self.timer_task.abort();
         self.metrics.ended();
     }
 }
@@ -166,14 +164,12 @@ impl Actor for MemberActor {
         let timer = Arc::new(Timer::new());
         let metrics = OfRegistry::new(parts.registry.as_str());
         metrics.links(0);
-        let links = parts.endpoint.subscribe(&parts.channel);
-        let links = pumps::links(shared.clone(), links, metrics.pump());
-        let time = pumps::time(shared.clone(), parts.clock.clone(), timer.clone());
+        let from_links = FromLinks::new(shared.clone(), metrics.of_links());
+        let links = move |event, room| from_links.take(event, room);
+        let subscription = parts.endpoint.subscribe_with(&parts.channel, links);
         let supervisor = parts.supervisor;
-        let tasks = vec![
-            supervisor.service("what comes over links to a registry", links),
-            supervisor.task("the timer of a registry", time),
-        ];
+        let wakes = timer::wake(shared.clone(), parts.clock.clone(), timer.clone());
+        let timer_task = supervisor.task("the timer of a registry", wakes);
         let told = shared.clone();
         let watches = parts.endpoint.on_ends(move |actor| {
             if told.watched.remove(actor).is_some() {
@@ -194,7 +190,6 @@ impl Actor for MemberActor {
             endpoint: parts.endpoint,
             channel: parts.channel,
             rows: Rows::default(),
-            answered: 0,
             links: 0,
             timer,
             effects: Vec::new(),
@@ -202,7 +197,8 @@ impl Actor for MemberActor {
             posted: Vec::new(),
             to_node: parts.to_node,
             corrupt: Repeated::default(),
-            tasks,
+            timer_task,
+            _subscription: subscription,
             recorders: parts.recorders,
             supervisor,
             metrics,
@@ -224,7 +220,7 @@ impl Actor for MemberActor {
         // A worker of the runtime runs next what was woken last: the member, before other callers who are about to ask. Let them ask
         // first, or what a turn costs is paid for each call, and the first one has a commit alone. What the store or another node has
         // answered is waited for already.
-        if driver.shared.inbox.has_calls_only() && driver.others_may_ask() {
+        if driver.shared.inbox.has_calls_only() {
             behind_others().await;
         }
         driver.take_all();
@@ -246,23 +242,15 @@ impl Actor for MemberActor {
 }
 
 impl Driver {
-    /// Whether there are other callers than one, who asks again and again: some wait, or were answered together.
-    fn others_may_ask(&self) -> bool {
-        self.answered > 1 || self.shared.callers() > 1
-    }
-
     fn take_all(&mut self) {
-        let inputs = self.shared.inbox.take();
+        let (inputs, bytes) = self.shared.inbox.take();
+        self.metrics.received_bytes(bytes);
         let now = self.shared.now();
-        let answered = std::mem::take(&mut self.answered);
         for told in inputs {
             self.step(now, told);
         }
         while let Some(told) = self.core.next_told() {
             self.step(now, told);
-        }
-        if self.answered == 0 {
-            self.answered = answered;
         }
         // Others wait for it. What follows is for this node.
         self.flush_links();

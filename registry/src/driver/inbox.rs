@@ -3,7 +3,7 @@
 //! One wake-up of the actor takes all inputs that came meanwhile, so that one batch, one commit and one message
 //! carry them.
 
-use tokio::sync::Notify;
+use callsign_transport::RoomTaken;
 
 use crate::core::{input::Input, registry::Told};
 
@@ -20,31 +20,19 @@ mod sync {
 
 use kicked::Kicked;
 
-/// How many inputs may wait before the links are not read any more. Calls are bounded by the host.
-const LINK_LIMIT: usize = 16_384;
-
-/// How many bytes of messages may, as they came. Each link's reader has at most an inbox of its own more.
-const BYTE_LIMIT: usize = 16 << 20;
-
 #[derive(Debug, Default)]
 struct Waiting {
     /// Actors that have ended.
     ended: Vec<u64>,
     inputs: Vec<Told>,
-    /// Of what links delivered.
+    /// Of what links delivered, and the room that it takes of what they may deliver.
     bytes: usize,
-}
-
-impl Waiting {
-    fn has_room(&self) -> bool {
-        self.inputs.len() < LINK_LIMIT && self.bytes < BYTE_LIMIT
-    }
+    rooms: Vec<RoomTaken>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: Kicked<Waiting>,
-    has_room: Notify,
 }
 
 impl Inbox {
@@ -61,24 +49,14 @@ impl Inbox {
         self.waiting.put(|waiting| waiting.ended.push(actor))
     }
 
-    /// Adds inputs that links delivered in so many bytes. True if the actor has to be woken.
+    /// Adds what a link delivered in so many bytes. Its room is free when it is taken. True if the actor has to be woken.
     #[must_use]
-    pub(crate) fn extend(&self, inputs: Vec<Told>, bytes: usize) -> bool {
+    pub(crate) fn push_from_link(&self, input: Told, bytes: usize, room: RoomTaken) -> bool {
         self.waiting.put(|waiting| {
-            waiting.inputs.extend(inputs);
+            waiting.inputs.push(input);
             waiting.bytes += bytes;
+            waiting.rooms.push(room);
         })
-    }
-
-    /// Waits while too much waits.
-    pub(crate) async fn room(&self) {
-        loop {
-            let has_room = self.has_room.notified();
-            if self.waiting.lock().has_room() {
-                return;
-            }
-            has_room.await;
-        }
     }
 
     /// Whether nothing waits but calls of this process.
@@ -88,15 +66,15 @@ impl Inbox {
         waiting.ended.is_empty() && waiting.inputs.iter().all(is_call)
     }
 
-    /// Takes all that waits.
-    pub(crate) fn take(&self) -> Vec<Told> {
-        let Waiting { ended, inputs, .. } = self.waiting.take();
-        self.has_room.notify_waiters();
+    /// Takes all that waits, and says how many bytes links delivered of it.
+    pub(crate) fn take(&self) -> (Vec<Told>, usize) {
+        let Waiting { ended, inputs, bytes, rooms } = self.waiting.take();
+        drop(rooms);
         if ended.is_empty() {
-            return inputs;
+            return (inputs, bytes);
         }
         let ended = ended.into_iter().map(|actor| Told::Member(Input::ActorEnded { actor }));
-        ended.chain(inputs).collect()
+        (ended.chain(inputs).collect(), bytes)
     }
 }
 
@@ -104,12 +82,14 @@ impl Inbox {
 mod tests {
     use std::{sync::Arc, time::Duration};
 
+    use callsign_transport::{Endpoint, EndpointConfig, Lane, LinkEvent, MemoryNetwork, Network};
+    use tokio::time::{sleep, timeout};
+
     use super::*;
     use crate::core::{
         input::{Call, CallId},
         name::Name,
     };
-    use futures::FutureExt;
 
     #[test]
     fn the_end_of_an_actor_goes_ahead_of_what_waits() {
@@ -119,8 +99,8 @@ mod tests {
         assert!(inbox.push(wake()), "somebody has to wake the member");
         assert!(!inbox.push_end(7) && !inbox.push(idle()) && !inbox.push_end(8));
         let ended = [7, 8].map(|actor| Told::Member(Input::ActorEnded { actor }));
-        assert_eq!(inbox.take(), [ended.as_slice(), &[wake(), idle()]].concat());
-        assert!(inbox.push_end(9) && inbox.take().len() == 1);
+        assert_eq!(inbox.take().0, [ended.as_slice(), &[wake(), idle()]].concat());
+        assert!(inbox.push_end(9) && inbox.take().0.len() == 1);
     }
 
     #[test]
@@ -141,18 +121,43 @@ mod tests {
         assert!(!inbox.has_calls_only());
     }
 
-    #[tokio::test]
-    async fn links_are_not_read_while_too_much_waits_and_are_once_it_is_taken() {
+    #[tokio::test(start_paused = true)]
+    async fn what_a_link_delivers_has_its_room_until_it_is_taken() {
+        let network = MemoryNetwork::new();
+        let start = |node: &'static str| {
+            let mut config = EndpointConfig::new("prod", node, 1, "127.0.0.1:0".parse().unwrap());
+            config.network = Network::Memory(network.clone());
+            config.limits.inbox = 5 << 10;
+            Endpoint::start(config)
+        };
+        let (a, b) = (start("a").await.unwrap(), start("b").await.unwrap());
         let inbox = Arc::new(Inbox::default());
-        for (inputs, bytes) in [(LINK_LIMIT, 0), (1, BYTE_LIMIT)] {
-            inbox.room().now_or_never().expect("there is room");
-            let _ = inbox.extend((0..inputs).map(|_| Told::Member(Input::Wake)).collect(), bytes);
-            let waiter = inbox.clone();
-            let waits = tokio::spawn(async move { waiter.room().await });
-            tokio::task::yield_now().await;
-            assert!(!waits.is_finished() && inbox.room().now_or_never().is_none());
-            assert_eq!(inbox.take().len(), inputs);
-            waits.await.unwrap();
+        let takes = inbox.clone();
+        let _subscription = a.subscribe_with("names", move |event, room| {
+            if let LinkEvent::Message { body, .. } = event {
+                let _ = takes.push_from_link(Told::Member(Input::Idle), body.len(), room);
+            }
+        });
+        b.set_peers(vec![("a".into(), a.local_addr().to_string())]);
+        let link = loop {
+            match b.link_to("a") {
+                Some((link, _)) => break link,
+                None => sleep(Duration::from_millis(1)).await,
+            }
+        };
+        // Each takes three of five KiB.
+        for _ in 0..3 {
+            b.send(link, Lane::Control, "names", vec![0; 2 << 10].into()).unwrap();
+        }
+        for _ in 0..3 {
+            let waits = async {
+                while inbox.waiting.lock().inputs.is_empty() {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            };
+            timeout(Duration::from_secs(60), waits).await.expect("the next one is read");
+            let (inputs, bytes) = inbox.take();
+            assert_eq!((inputs.len(), bytes), (1, 2 << 10));
         }
     }
 }

@@ -143,9 +143,8 @@ pub(crate) struct OfRegistry {
     handoff_since: Option<(Epoch, Instant)>,
 }
 
-/// Counts what passes through the pumps beside the member.
-#[derive(Clone)]
-pub(crate) struct OfPump(SharedString);
+/// Counts what is found beside the member, in the tasks of links.
+pub(crate) struct OfLinks(SharedString);
 
 /// A commit under way.
 pub(crate) struct OfCommit {
@@ -190,8 +189,8 @@ impl OfRegistry {
             .increment(1);
     }
 
-    pub(crate) fn pump(&self) -> OfPump {
-        OfPump(self.registry.clone())
+    pub(crate) fn of_links(&self) -> OfLinks {
+        OfLinks(self.registry.clone())
     }
 
     fn count(&mut self, what: Counted, first: &'static str, second: &'static str, by: u64) {
@@ -228,6 +227,11 @@ impl OfRegistry {
 
     pub(crate) fn received(&mut self, message: &Message) {
         self.count(Counted::Message, "received", message.kind(), 1);
+    }
+
+    /// Bytes came over links.
+    pub(crate) fn received_bytes(&mut self, bytes: usize) {
+        self.count(Counted::Bytes, "received", "", bytes as u64);
     }
 
     pub(crate) fn link(&mut self, event: &'static str) {
@@ -344,7 +348,7 @@ impl OfRegistry {
     }
 }
 
-impl OfPump {
+impl OfLinks {
     /// A message could not be read, and was dropped.
     pub(crate) fn unread(&self, why: &BadMessage) {
         let why = match why {
@@ -354,13 +358,6 @@ impl OfPump {
         };
         counter!("callsign_registry_messages_unread_total", "registry" => self.0.clone(), "why" => why)
             .increment(1);
-    }
-
-    /// Bytes came over links.
-    pub(crate) fn received(&self, bytes: u64) {
-        counter!("callsign_registry_message_bytes_total",
-            "registry" => self.0.clone(), "direction" => "received")
-        .increment(bytes);
     }
 }
 

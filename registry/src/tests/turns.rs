@@ -59,41 +59,6 @@ async fn the_commit_of_one_request_begins_in_the_turn_of_the_member_and_that_of_
     assert!(tasks.lock().unwrap().iter().any(|task| *task != of_one[0]));
 }
 
-/// How many commits have begun before a task has its turn that is started right after these calls.
-async fn commits_before_others(
-    node: &Registry,
-    tasks: &Arc<Mutex<Vec<tokio::task::Id>>>,
-    names: &[&str],
-) -> usize {
-    let actor = counter().await;
-    let mut calls: Vec<_> = names.iter().map(|name| Box::pin(node.register(name, &actor))).collect();
-    let before = tasks.lock().unwrap().len();
-    assert!(calls.iter_mut().all(|call| call.now_or_never().is_none()));
-    let begun = tasks.clone();
-    let other = tokio::spawn(async move { begun.lock().unwrap().len() - before });
-    let begun = other.await.unwrap();
-    assert!(join_all(calls).await.iter().all(Result::is_ok));
-    begun
-}
-
-/// One that waits behind others has a thread woken for it, and starts later.
-#[tokio::test]
-async fn one_who_asks_alone_is_not_made_to_wait_for_others_who_might_ask() {
-    let (cluster, tasks) = (Cluster::new(), Arc::<Mutex<Vec<_>>>::default());
-    let store: SharedStore = Arc::new(Begun { store: cluster.store.connect("a"), tasks: tasks.clone() });
-    let node = Registry::join(Config { store: store.into(), ..cluster.config("a") }).await.unwrap();
-    node.register("w", &counter().await).await.unwrap();
-    assert_eq!(commits_before_others(&node, &tasks, &["a"]).await, 1, "alone");
-    assert_eq!(commits_before_others(&node, &tasks, &["b"]).await, 1, "again");
-    assert_eq!(commits_before_others(&node, &tasks, &["c", "d"]).await, 0, "more may ask");
-    assert_eq!(
-        commits_before_others(&node, &tasks, &["e"]).await,
-        0,
-        "several were answered together, and may ask"
-    );
-    assert_eq!(commits_before_others(&node, &tasks, &["f"]).await, 1, "only one did");
-}
-
 #[tokio::test]
 async fn the_node_that_waits_for_an_answer_is_written_to_before_the_others() {
     let cluster = Cluster::new();

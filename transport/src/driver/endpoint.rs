@@ -27,12 +27,13 @@ use crate::{
         refusals::{Refusal, RefusalCounts},
     },
     driver::{
-        events::LinkEvents,
+        events::{LinkEvents, Subscription},
         handle::LinkHandle,
         inner::Inner,
         net::{connection, network::Listener, stream::Connection},
         remote::watcher::Watcher,
         secret::MAX_SECRETS,
+        subscribers::{LinkEvent, RoomTaken},
     },
     error::{KeysRefused, Refused, SendError, StartError},
     keys::Keys,
@@ -209,6 +210,16 @@ impl Endpoint {
     /// it. Other channels of those links wait too. Frames of a channel that nobody reads are dropped.
     pub fn subscribe(&self, channel: &str) -> LinkEvents {
         LinkEvents::new(&self.inner, channel)
+    }
+
+    /// The same, without a stream: `sink` is called with each event where it happens, in the task of its link. It must not wait, and
+    /// must not call this endpoint. A message has its room until what comes with it is dropped.
+    pub fn subscribe_with(
+        &self,
+        channel: &str,
+        sink: impl Fn(LinkEvent, RoomTaken) + Send + Sync + 'static,
+    ) -> Subscription {
+        Subscription::new(&self.inner, channel, Arc::new(sink))
     }
 
     /// Queues a message on one link. Never waits. `Ok` is no receipt: what is queued when the link ends is lost.

@@ -1,4 +1,4 @@
-//! The ordered streams that readers of channels see.
+//! What readers of channels see of links, in its order.
 
 use std::sync::{Arc, Weak};
 
@@ -7,69 +7,43 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::driver::{
     inner::Inner,
-    subscribers::{LinkEvent, Queued, Room},
+    subscribers::{LinkEvent, Room, RoomTaken, Sink},
 };
 
 /// The most room of a reader in KiB: less than a `Semaphore` has on any machine.
 const MOST_ROOM: u32 = 1 << 28;
 
-/// The ordered stream of one channel. Dropping it ends the subscription.
-pub struct LinkEvents {
+/// Somebody hears of all events of one channel. Dropping it ends that.
+#[derive(Debug)]
+pub struct Subscription {
     channel: String,
     /// `None` where nothing will come any more.
     id: Option<u64>,
     inner: Weak<Inner>,
-    receiver: mpsc::UnboundedReceiver<Queued>,
     room: Arc<Room>,
-    batch: Vec<Queued>,
 }
 
-impl LinkEvents {
-    pub(crate) fn new(inner: &Arc<Inner>, channel: &str) -> Self {
+impl Subscription {
+    pub(crate) fn new(inner: &Arc<Inner>, channel: &str, sink: Arc<Sink>) -> Self {
         let capacity = u32::try_from(inner.config.limits.inbox >> 10).unwrap_or(u32::MAX).min(MOST_ROOM);
         let permits = Semaphore::new(usize::try_from(capacity).unwrap_or_default());
         let room = Arc::new(Room { permits, capacity });
-        let (sender, receiver) = mpsc::unbounded_channel();
         let id = {
             let mut state = write(&inner.state);
             for (link, peer) in state.links.up() {
                 let Some(permits) = inner.handles.get(&link).map(|handle| handle.permits.clone()) else {
                     continue;
                 };
-                let event = LinkEvent::Up { peer: peer.clone(), link, permits };
-                let _ = sender.send(Queued { event, permits: 0 });
+                sink(LinkEvent::Up { peer: peer.clone(), link, permits }, RoomTaken::none(&room));
             }
             // Under the same lock, so that what comes after these is all of what comes after these.
-            (!inner.is_over()).then(|| state.subscribers.add(channel, sender, room.clone()))
+            (!inner.is_over()).then(|| state.subscribers.add(channel, sink, room.clone()))
         };
-        Self {
-            channel: channel.to_owned(),
-            id,
-            inner: Arc::downgrade(inner),
-            receiver,
-            room,
-            batch: Vec::new(),
-        }
-    }
-
-    /// Waits for the next event. `None`: the endpoint is gone. Nothing is lost when the future is dropped.
-    pub async fn recv(&mut self) -> Option<LinkEvent> {
-        let Queued { event, permits } = self.receiver.recv().await?;
-        self.room.give_back(permits);
-        Some(event)
-    }
-
-    /// Waits for at least one event, then appends as many as there are, up to `limit`; returns how many. 0: the
-    /// endpoint is gone. Nothing is lost when the future is dropped.
-    pub async fn recv_many(&mut self, events: &mut Vec<LinkEvent>, limit: usize) -> usize {
-        let count = self.receiver.recv_many(&mut self.batch, limit).await;
-        self.room.give_back(self.batch.iter().map(|queued| queued.permits).sum());
-        events.extend(self.batch.drain(..).map(|queued| queued.event));
-        count
+        Self { channel: channel.to_owned(), id, inner: Arc::downgrade(inner), room }
     }
 }
 
-impl Drop for LinkEvents {
+impl Drop for Subscription {
     fn drop(&mut self) {
         if let Some((inner, id)) = self.inner.upgrade().zip(self.id) {
             write(&inner.state).subscribers.remove(&self.channel, id);
@@ -78,9 +52,41 @@ impl Drop for LinkEvents {
     }
 }
 
+/// What waits for the reader of a stream.
+type Queued = (LinkEvent, RoomTaken);
+
+/// The ordered stream of one channel. Dropping it ends the subscription.
+pub struct LinkEvents {
+    subscription: Subscription,
+    receiver: mpsc::UnboundedReceiver<Queued>,
+    batch: Vec<Queued>,
+}
+
+impl LinkEvents {
+    pub(crate) fn new(inner: &Arc<Inner>, channel: &str) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let sink = move |event, room| drop(sender.send((event, room))); // its reader may be going
+        Self { subscription: Subscription::new(inner, channel, Arc::new(sink)), receiver, batch: Vec::new() }
+    }
+
+    /// Waits for the next event. `None`: the endpoint is gone. Nothing is lost when the future is dropped.
+    pub async fn recv(&mut self) -> Option<LinkEvent> {
+        let (event, _room) = self.receiver.recv().await?;
+        Some(event)
+    }
+
+    /// Waits for at least one event, then appends as many as there are, up to `limit`; returns how many. 0: the
+    /// endpoint is gone. Nothing is lost when the future is dropped.
+    pub async fn recv_many(&mut self, events: &mut Vec<LinkEvent>, limit: usize) -> usize {
+        let count = self.receiver.recv_many(&mut self.batch, limit).await;
+        events.extend(self.batch.drain(..).map(|(event, _room)| event));
+        count
+    }
+}
+
 impl std::fmt::Debug for LinkEvents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LinkEvents").field("channel", &self.channel).finish_non_exhaustive()
+        f.debug_struct("LinkEvents").field("channel", &self.subscription.channel).finish_non_exhaustive()
     }
 }
 
@@ -95,7 +101,8 @@ mod tests {
 
     /// Room that a reader has, and what is free of it.
     fn room(events: &LinkEvents) -> (u32, usize) {
-        (events.room.capacity, events.room.permits.available_permits())
+        let room = &events.subscription.room;
+        (room.capacity, room.permits.available_permits())
     }
 
     #[tokio::test(start_paused = true)]
@@ -129,7 +136,7 @@ mod tests {
         assert_eq!(late.recv_many(&mut batch, 10).await, 1);
         assert_eq!([room(&early), room(&late)], [(5, 5); 2]);
         // Nothing is kept for a reader that is gone.
-        let kept = early.room.clone();
+        let kept = early.subscription.room.clone();
         drop(early);
         assert_eq!(Arc::strong_count(&kept), 1);
     }

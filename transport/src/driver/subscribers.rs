@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 
 use crate::{
     core::{
@@ -49,13 +49,31 @@ pub enum LinkEvent {
     },
 }
 
-/// What is on its way to a reader.
-pub(crate) struct Queued {
-    pub(crate) event: LinkEvent,
-    pub(crate) permits: u32,
+/// What is done with each event. It is called where the event happens, and must not wait.
+pub(crate) type Sink = dyn Fn(LinkEvent, RoomTaken) + Send + Sync;
+
+/// The room that a message takes of its reader's. Drop it when the message has been dealt with.
+#[derive(Debug)]
+pub struct RoomTaken {
+    room: Arc<Room>,
+    permits: u32,
+}
+
+impl RoomTaken {
+    /// Of news of a link, which need none.
+    pub(crate) fn none(room: &Arc<Room>) -> Self {
+        Self { room: room.clone(), permits: 0 }
+    }
+}
+
+impl Drop for RoomTaken {
+    fn drop(&mut self) {
+        self.room.give_back(self.permits);
+    }
 }
 
 /// Room for messages that wait, in KiB; each takes one more than its body.
+#[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) permits: Semaphore,
     pub(crate) capacity: u32,
@@ -78,14 +96,14 @@ impl Room {
         self.give_back(self.cost(body));
     }
 
-    pub(crate) fn give_back(&self, permits: u32) {
+    fn give_back(&self, permits: u32) {
         self.permits.add_permits(usize::try_from(permits).unwrap_or_default());
     }
 }
 
 struct Subscriber {
     id: u64,
-    sender: mpsc::UnboundedSender<Queued>,
+    sink: Arc<Sink>,
     room: Arc<Room>,
 }
 
@@ -124,14 +142,9 @@ impl Progress {
 }
 
 impl Subscribers {
-    pub(crate) fn add(
-        &mut self,
-        channel: &str,
-        sender: mpsc::UnboundedSender<Queued>,
-        room: Arc<Room>,
-    ) -> u64 {
+    pub(crate) fn add(&mut self, channel: &str, sink: Arc<Sink>, room: Arc<Room>) -> u64 {
         self.last += 1;
-        let subscriber = Subscriber { id: self.last, sender, room };
+        let subscriber = Subscriber { id: self.last, sink, room };
         self.by_channel.entry(channel.to_owned()).or_default().push(subscriber);
         self.last
     }
@@ -148,7 +161,7 @@ impl Subscribers {
     /// Tells everybody; never waits.
     pub(crate) fn tell_all(&self, event: &LinkEvent) {
         for reader in self.by_channel.values().flatten() {
-            let _ = reader.sender.send(Queued { event: event.clone(), permits: 0 }); // it may be going
+            (reader.sink)(event.clone(), RoomTaken::none(&reader.room));
         }
     }
 
@@ -174,7 +187,7 @@ impl Subscribers {
                 }
             }
             let event = LinkEvent::Message { peer: from.0.clone(), link: from.1, body: body.clone() };
-            let _ = reader.sender.send(Queued { event, permits });
+            (reader.sink)(event, RoomTaken { room: reader.room.clone(), permits });
             progress.served = reader.id;
         }
         None
@@ -188,6 +201,8 @@ impl Subscribers {
 
 #[cfg(test)]
 mod tests {
+    use tokio::sync::mpsc;
+
     use super::*;
 
     fn room(capacity: u32) -> Arc<Room> {
@@ -210,13 +225,14 @@ mod tests {
     fn a_reader_that_is_gone_is_told_nothing_and_nothing_is_kept_of_it() {
         let mut all = Subscribers::default();
         let (sender, mut receiver) = mpsc::unbounded_channel();
-        let [first, second] = [(); 2].map(|()| all.add("names", sender.clone(), room(10)));
+        let sink = Arc::new(move |event, taken: RoomTaken| sender.send((event, taken.permits)).unwrap());
+        let [first, second] = [(); 2].map(|()| all.add("names", sink.clone(), room(10)));
         all.remove("names", first);
         let event =
             LinkEvent::Down { peer: PeerId::new("a", 1), link: LinkId(1), reason: DownReason::Closed };
         all.tell_all(&event);
         let told = receiver.try_recv().unwrap();
-        assert_eq!((told.event, told.permits), (event, 0));
+        assert_eq!(told, (event, 0));
         assert!(receiver.try_recv().is_err(), "only who is left is told");
         all.remove("names", second);
         assert!(all.by_channel.is_empty());

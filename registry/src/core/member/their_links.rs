@@ -184,7 +184,7 @@ impl<T: Table> Member<T> {
     }
 
     /// Where in the log a member's replica is: what it said last, or, of this one, what is so.
-    #[cfg(any(test, feature = "cores"))]
+    #[cfg(feature = "cores")]
     pub fn position_of(&self, node: &NodeName) -> Option<Position> {
         let is_me = *node == self.config.me;
         if is_me { Some(self.replica.position()) } else { Some(self.their_links.of(node)?.position) }

@@ -252,11 +252,6 @@ impl Shared {
         Some(self.trust.clock().now().since(waiting.since))
     }
 
-    /// How many calls wait.
-    pub(super) fn callers(&self) -> usize {
-        lock(&self.answers).len()
-    }
-
     /// The trace of a call that waits.
     pub(super) fn trace_of(&self, call: CallId) -> Option<TraceContext> {
         lock(&self.answers).get(&call)?.trace.as_deref().cloned()

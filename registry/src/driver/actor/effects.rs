@@ -66,7 +66,6 @@ impl Driver {
             Effect::Answer { call, answer } => {
                 let answered = Answered::by(&answer);
                 let took = self.shared.answer(call, answer);
-                self.answered += 1;
                 self.metrics.answered(answered, took);
             }
             Effect::Start { name, granted } => {

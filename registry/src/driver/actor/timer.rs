@@ -1,10 +1,13 @@
 //! When a member is to be woken. It says so after each turn, as a rule a later time than before. The task that waits need not hear of
 //! that: it looks when the former time has come.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use callsign_store::{Clock, Time, lock::lock};
 use tokio::sync::Notify;
+
+use super::Shared;
+use crate::core::input::Input;
 
 /// Set after each turn of a member, and waited for by one task. It is due before it was ever set.
 #[derive(Debug)]
@@ -65,14 +68,19 @@ impl Timer {
     }
 }
 
+/// Wakes the member when it said.
+pub(super) async fn wake(shared: Arc<Shared>, clock: Clock, timer: Arc<Timer>) {
+    loop {
+        timer.due(&clock).await;
+        shared.push(Input::Wake);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
         pin::pin,
-        sync::{
-            Arc,
-            atomic::{AtomicU32, Ordering},
-        },
+        sync::atomic::{AtomicU32, Ordering},
         task::{Context, Wake},
         time::Duration,
     };

@@ -171,16 +171,16 @@ fn what_comes_rarely_is_counted_once_with_the_next_wake_up() {
         let me = callsign_store::ids::NodeName::new("a").unwrap();
         metrics.status(&Status { leads: true, synced: true, claims: 4, ..Status::joining(&me) }, 9);
         metrics.links(2);
-        metrics.pump().received(70);
-        metrics.pump().received(30);
+        metrics.received_bytes(70);
+        metrics.received_bytes(30);
         let seen = Seen::by(&counted);
         let gauges = ["leader", "synced", "links", "claims", "names"].map(|gauge| seen.get(gauge, ""));
         assert_eq!(gauges, [1, 1, 2, 4, 9]);
-        assert_eq!(seen.get("message_bytes_total", "direction=received"), 100);
         metrics.ended();
         let seen = Seen::by(&counted);
         assert_eq!(["leader", "synced", "links"].map(|gauge| seen.get(gauge, "")), [0; 3]);
         assert_eq!(seen.get("link_events_total", "event=up"), 1, "the last words, too");
+        assert_eq!(seen.get("message_bytes_total", "direction=received"), 100);
     });
 }
 

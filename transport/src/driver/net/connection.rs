@@ -232,6 +232,8 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
             Next::Write => {
                 let written = write_batch(inner, handle, &mut wire, &batch).await;
                 if !written {
+                    // What the peer said last may wait to be read, and says why it is gone.
+                    tokio::task::yield_now().await;
                     inner.step_link(handle, Input::Closed);
                     return;
                 }
