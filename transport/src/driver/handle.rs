@@ -109,7 +109,9 @@ impl LinkHandle {
     pub(crate) fn has_written(&self, is_over: bool) {
         let now = if is_over { Turn::Over } else { Turn::Reads };
         if let Turn::ToCome(next) = std::mem::replace(&mut *lock(&self.turn), now) {
-            next.iter().for_each(|link| link.written.notify_one());
+            for link in next {
+                link.written.notify_one();
+            }
         }
     }
 
