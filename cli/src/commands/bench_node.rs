@@ -184,7 +184,9 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
             let read = tokio::task::spawn_blocking(move || reads::measure(&registry, &local, &remote));
             report(read.await??)
         }
-        Order::JoinGroup { in_flight, start_ns } => report(groups::join(node, in_flight, start_ns).await?),
+        Order::JoinGroup { group, in_flight, start_ns } => {
+            report(groups::join(node, group, in_flight, start_ns).await?)
+        }
         Order::AwaitMembers { count } => report(groups::await_members(node, count).await?),
         Order::Broadcast => report(groups::broadcast(node)?),
         Order::JoinGroupApart => report(groups::join_apart(node).await?),

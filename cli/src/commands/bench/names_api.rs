@@ -46,7 +46,7 @@ pub(crate) struct NamesApi {
 }
 
 /// How many steps it has.
-pub(super) const STEPS: u64 = 7 + watches::STEPS + unwatched::STEPS;
+pub(super) const STEPS: u64 = 8 + watches::STEPS + unwatched::STEPS;
 
 /// Measures all of it.
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {

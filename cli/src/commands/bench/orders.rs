@@ -98,7 +98,7 @@ pub(crate) enum Order {
     /// Spawn so many actors, which the next orders take. Reports nothing.
     Spawn { actors: u32 },
     /// Have them join a group by so many tasks at once, from a moment on. Reports [`Done`].
-    JoinGroup { in_flight: u32, start_ns: u64 },
+    JoinGroup { group: u32, in_flight: u32, start_ns: u64 },
     /// Register a name for each of them by so many tasks at once, from a moment on. Reports [`Done`].
     RegisterEach { names: Names, in_flight: u32, start_ns: u64 },
     /// Unregister names by so many tasks at once, from a moment on. Reports [`Done`].

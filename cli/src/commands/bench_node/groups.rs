@@ -15,9 +15,10 @@ const GROUP: &str = "bench";
 /// The group of the actors with a thread of their own, one of each node.
 const APART: &str = "apart";
 
-/// Has all actors that were spawned join the group.
-pub(super) async fn join(node: &Node, in_flight: u32, start_ns: u64) -> Result<Done> {
-    let (group, actors) = (node.registry.group::<Heard>(GROUP), node.actors.spawned());
+/// Has all actors that were spawned join a group: that of the broadcasts, or, beyond 0, another one.
+pub(super) async fn join(node: &Node, group: u32, in_flight: u32, start_ns: u64) -> Result<Done> {
+    let name = if group == 0 { GROUP.to_owned() } else { format!("{GROUP}/{group}") };
+    let (group, actors) = (node.registry.group::<Heard>(&name), node.actors.spawned());
     let all = 0..actors.len().try_into()?;
     let join = move |number: u32| {
         let (group, actor) = (group.clone(), actors.get(number as usize).cloned());

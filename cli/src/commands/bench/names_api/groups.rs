@@ -8,25 +8,28 @@ use serde::Serialize;
 use super::{
     super::{
         cluster::{Cluster, Setting},
-        orders::{Done, Heards, Names, Order},
+        orders::{Heards, Names, Order},
         per_second,
-        phases::{LEAD, each_of_shares, median, register_shares, spawn_shares},
+        phases::{each_of_shares, median, register_shares, spawn_shares},
     },
     row,
 };
-use crate::measure::{as_ms, now_ns};
+use crate::measure::as_ms;
 
 /// Members, over all nodes: one for so many names of the bench.
 const NAMES_OF_A_MEMBER: u32 = 10;
 /// Broadcasts.
 const ROUNDS: u32 = 100;
+/// Rounds of joins, each with registrations beside. Even: what comes first changes.
+const JOIN_ROUNDS: u32 = 6;
 
 /// The figures.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Groups {
     members: u32,
+    /// The median over the rounds, as that of the ratios.
     joins_per_s: f64,
-    /// Of the rate at which as many names are registered in the same cluster right after, all of one actor of each node.
+    /// Of the rate at which as many names are registered in the same round, all of one actor of each node.
     joins_ratio: f64,
     /// The same, where each name has an actor of its own, as each membership has.
     joins_ratio_own: f64,
@@ -47,18 +50,10 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
         let of_one = |index| Some(Names { prefix: format!("{prefix}/{index}/"), from: 0, to: share(index) });
         (0..nodes).map(of_one).collect::<Vec<_>>()
     };
-    // What comes first in a new cluster is slower: its tables grow, and its memory is new. So that is not what is compared.
-    let of_workers = cluster.share_out(of_all("first"));
-    register_shares(&mut cluster, members as usize, 0)?;
-
-    cluster.share_out(of_all("own"));
+    cluster.share_out(of_all("members"));
     spawn_shares(&mut cluster)?;
-    let start_ns = now_ns() + LEAD;
-    let joined: Vec<Done> = cluster.on_all(|_| Order::JoinGroup { in_flight, start_ns })?;
-    // Asked only now: to look at all members costs their number.
-    let known: Vec<u64> = cluster.on_all(|_| Order::AwaitMembers { count: members as usize })?;
-    let end = joined.iter().map(|done| done.done_ns).chain(known).max().context("there are no nodes")?;
-    let joins_per_s = per_second(members, end.saturating_sub(start_ns))?;
+    let join = |group| move |_, start_ns| Order::JoinGroup { group, in_flight, start_ns };
+    each_of_shares(&mut cluster, members as usize, join(0))?;
 
     setting.begin(&format!("broadcasts to {members} members"));
     let _: Vec<()> = cluster.on_all(|_| Order::JoinGroupApart)?;
@@ -76,22 +71,42 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
         to_mailboxes.push(since(came));
         to_all.push(since(heard));
     }
-    let of_own = cluster.share_out(of_workers);
-    // A membership counts as a name.
-    let known = (2 * members + nodes) as usize;
-    let names = per_second(members, register_shares(&mut cluster, known + members as usize, 0)?)?;
 
-    cluster.share_out(of_own);
-    spawn_shares(&mut cluster)?;
-    let order = |names, start_ns| Order::RegisterEach { names, in_flight, start_ns };
-    let (took_ns, _) = each_of_shares(&mut cluster, known + 2 * members as usize, order)?;
-    let of_own = per_second(members, took_ns)?;
-    let ratio = |names: f64| (joins_per_s / names * 100.0).round() / 100.0;
+    setting.begin(&format!("joins of {members} members, and registrations of as many names, in turns"));
+    // A membership counts as a name.
+    let mut known = (members + nodes) as usize;
+    let (mut rates, mut ratios, mut ratios_own) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=JOIN_ROUNDS {
+        let mut rate = [0.0; 3];
+        for turn in 0..3 {
+            let what = if round % 2 == 0 { turn } else { 2 - turn };
+            known += members as usize;
+            cluster.share_out(of_all(&format!("{round}/{what}")));
+            let took_ns = match what {
+                0 => register_shares(&mut cluster, known, 0)?,
+                1 => {
+                    spawn_shares(&mut cluster)?;
+                    each_of_shares(&mut cluster, known, join(round))?.0
+                }
+                _ => {
+                    spawn_shares(&mut cluster)?;
+                    let order = |names, start_ns| Order::RegisterEach { names, in_flight, start_ns };
+                    each_of_shares(&mut cluster, known, order)?.0
+                }
+            };
+            rate[what] = per_second(members, took_ns)?;
+        }
+        let [names, joins, own] = rate;
+        rates.push(joins);
+        ratios.push(joins / names);
+        ratios_own.push(joins / own);
+    }
+    let ratio = |ratios: &[f64]| anyhow::Ok((median(ratios)? * 100.0).round() / 100.0);
     Ok(Groups {
         members,
-        joins_per_s,
-        joins_ratio: ratio(names),
-        joins_ratio_own: ratio(of_own),
+        joins_per_s: median(&rates)?,
+        joins_ratio: ratio(&ratios)?,
+        joins_ratio_own: ratio(&ratios_own)?,
         broadcast_p50_ms: median(&to_mailboxes).context("nothing was sent")?,
         broadcast_heard_p50_ms: median(&to_all).context("nothing was sent")?,
     })
