@@ -1,4 +1,4 @@
-//! Who has a turn before whom: a member and its callers, and the nodes that a batch goes to.
+//! The order of turns: a member has its own before others, and a batch goes first to the node that waits for it.
 
 use std::sync::{Arc, Mutex};
 

@@ -46,7 +46,8 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         if let Some((inner, id)) = self.inner.upgrade().zip(self.id) {
-            write(&inner.state).subscribers.remove(&self.channel, id);
+            let removed = write(&inner.state).subscribers.remove(&self.channel, id);
+            drop(removed);
         }
         self.room.permits.close(); // links that wait for it go on
     }
@@ -103,6 +104,29 @@ mod tests {
     fn room(events: &LinkEvents) -> (u32, usize) {
         let room = &events.subscription.room;
         (room.capacity, room.permits.available_permits())
+    }
+
+    /// Looks at its endpoint as it is dropped, as what an application hands to a node may.
+    struct Looks(Endpoint);
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            assert_eq!(self.0.link_to("b"), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_subscription_owns_may_call_the_endpoint_as_it_is_dropped() {
+        let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
+        config.network = Network::Memory(MemoryNetwork::new());
+        let endpoint = Endpoint::start(config).await.unwrap();
+        let subscribe = || {
+            let looks = Looks(endpoint.clone());
+            endpoint.subscribe_with("names", move |_, _| _ = &looks)
+        };
+        drop(subscribe());
+        let _ended_by_the_endpoint = subscribe();
+        endpoint.leave().await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -386,7 +386,8 @@ impl Inner {
             let _ = self.apply(Input::Ended { link: handle.id, reason: DownReason::Left });
         }
         self.halted.cancel();
-        write(&self.state).subscribers.clear();
+        let ended = write(&self.state).subscribers.take_all();
+        drop(ended);
     }
 }
 

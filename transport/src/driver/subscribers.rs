@@ -101,7 +101,7 @@ impl Room {
     }
 }
 
-struct Subscriber {
+pub(crate) struct Subscriber {
     id: u64,
     sink: Arc<Sink>,
     room: Arc<Room>,
@@ -149,13 +149,15 @@ impl Subscribers {
         self.last
     }
 
-    pub(crate) fn remove(&mut self, channel: &str, id: u64) {
-        if let Some(readers) = self.by_channel.get_mut(channel) {
-            readers.retain(|reader| reader.id != id);
-            if readers.is_empty() {
-                self.by_channel.remove(channel);
-            }
+    /// Returns the reader that is no more. Drop it outside of locks: what it owns may call this endpoint as it is dropped.
+    pub(crate) fn remove(&mut self, channel: &str, id: u64) -> Option<Subscriber> {
+        let readers = self.by_channel.get_mut(channel)?;
+        let at = readers.iter().position(|reader| reader.id == id)?;
+        let removed = readers.remove(at);
+        if readers.is_empty() {
+            self.by_channel.remove(channel);
         }
+        Some(removed)
     }
 
     /// Tells everybody; never waits.
@@ -193,9 +195,9 @@ impl Subscribers {
         None
     }
 
-    /// Ends all streams, after what is in them.
-    pub(crate) fn clear(&mut self) {
-        self.by_channel.clear();
+    /// Ends all streams, after what is in them. Drop what it returns outside of locks.
+    pub(crate) fn take_all(&mut self) -> Self {
+        Self { by_channel: std::mem::take(&mut self.by_channel), last: self.last }
     }
 }
 
@@ -227,14 +229,14 @@ mod tests {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let sink = Arc::new(move |event, taken: RoomTaken| sender.send((event, taken.permits)).unwrap());
         let [first, second] = [(); 2].map(|()| all.add("names", sink.clone(), room(10)));
-        all.remove("names", first);
+        drop(all.remove("names", first));
         let event =
             LinkEvent::Down { peer: PeerId::new("a", 1), link: LinkId(1), reason: DownReason::Closed };
         all.tell_all(&event);
         let told = receiver.try_recv().unwrap();
         assert_eq!(told, (event, 0));
         assert!(receiver.try_recv().is_err(), "only who is left is told");
-        all.remove("names", second);
+        drop(all.remove("names", second));
         assert!(all.by_channel.is_empty());
     }
 }

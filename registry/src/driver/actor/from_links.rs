@@ -59,7 +59,8 @@ impl FromLinks {
                 }
                 Err(error) => {
                     self.metrics.unread(&error);
-                    if let Some(times) = lock(&self.unread).count("unread") {
+                    let times = lock(&self.unread).count("unread");
+                    if let Some(times) = times {
                         tracing::warn!(peer = %node, %error, times, "messages are dropped");
                     }
                     None
