@@ -13,7 +13,7 @@
 //! new place of a semaphore at most: so each place has a position of its own, and the tokens of those who hold it one after the
 //! other grow.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use callsign_store::ids::{Position, SessionId};
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,9 @@ use crate::core::{
     name::{Name, RESERVED},
     table::{RequestNumber, Row},
 };
+
+/// How the names of places in semaphores begin.
+const PLACE: &str = "\0s";
 
 /// Which group, and how many of its members hold something by it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -40,7 +43,7 @@ impl GroupId {
 
     /// A semaphore that so many may hold.
     pub fn semaphore(name: &str, limit: u32) -> Self {
-        Self { key: format!("{RESERVED}s{name}").into(), limit: Some(limit) }
+        Self { key: format!("{PLACE}{name}").into(), limit: Some(limit) }
     }
 
     pub fn is_semaphore(&self) -> bool {
@@ -54,9 +57,18 @@ impl GroupId {
 
     /// The name of the row of an actor of a session.
     pub fn member(&self, session: &SessionId, actor: u64) -> Name {
-        let limit = self.limit.map(|limit| limit.to_string()).unwrap_or_default();
         let SessionId { node, number, .. } = session;
-        format!("{}\0{limit}\0{actor}\0{}\0{node}", self.key, number.0).into()
+        // Room for the three numbers, too: it never grows.
+        let mut name = String::with_capacity(self.key.len() + node.as_str().len() + 64);
+        name.push_str(&self.key);
+        name.push(RESERVED);
+        if let Some(limit) = self.limit {
+            name.push_str(&limit.to_string());
+        }
+        // Writing to a string does not fail.
+        let _ = write!(name, "\0{actor}\0{}\0", number.0);
+        name.push_str(node.as_str());
+        name.into()
     }
 }
 
@@ -82,16 +94,23 @@ impl<'a> Membership<'a> {
 
     fn parse(name: &'a str) -> Option<Self> {
         // The name of the group is the only part that may have a NUL in it.
-        let mut parts = name.rsplitn(5, RESERVED);
-        let (_node, _session, _actor) = (parts.next()?, parts.next()?, parts.next()?);
-        let (limit, group) = (parts.next()?, parts.next()?);
-        let limit = if limit.is_empty() { None } else { Some(limit.parse().ok()?) };
-        Some(Self { group, limit })
+        let (mut before, mut last) = (name, "");
+        for _part in ["node", "session", "actor", "limit"] {
+            // The parts are short: to look at each byte is faster than what searches long strings.
+            let at = before.bytes().rposition(|byte| byte == 0)?;
+            (before, last) = (before.get(..at)?, before.get(at + 1..)?);
+        }
+        let limit = if last.is_empty() { None } else { Some(last.parse().ok()?) };
+        Some(Self { group: before, limit })
     }
 
     /// The same, of a place in a semaphore.
+    #[inline]
     pub fn of_place(name: &'a str) -> Option<(&'a str, u32)> {
-        let Self { group, limit } = Self::of(name)?;
+        if !name.starts_with(PLACE) {
+            return None;
+        }
+        let Self { group, limit } = Self::parse(name)?;
         limit.map(|limit| (group, limit))
     }
 }

@@ -59,15 +59,14 @@ impl Permitted {
     pub(crate) fn check(&self, session: &SessionId, name: &str) -> Result<(), NotPermitted> {
         let is_own = session.node == self.me || planted!("permits-of-the-leader");
         let permits = if is_own { Some(&self.own) } else { self.peers.get(&session.node) };
+        let permits = permits.ok_or(NotPermitted::Unknown)?;
+        let Some(allowed) = permits.names() else { return Ok(()) };
         let membership = Membership::of(name);
         if membership.is_some() && planted!("memberships-not-checked") {
             return Ok(());
         }
         let name = membership.map_or(name, |membership| membership.name());
-        match permits.ok_or(NotPermitted::Unknown)? {
-            permits if permits.allows(name) => Ok(()),
-            permits => Err(NotPermitted::Others(permits.names().cloned().unwrap_or_default())),
-        }
+        if permits.allows(name) { Ok(()) } else { Err(NotPermitted::Others(allowed.clone())) }
     }
 }
 

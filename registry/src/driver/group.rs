@@ -36,12 +36,17 @@ use crate::{
 
 /// A key with any number of members, each an actor of some node. Cheap to clone. See [`Registry::group`].
 pub struct Group<M> {
+    of: Arc<Of>,
+    takes: PhantomData<fn() -> M>,
+}
+
+/// What all handles of a group share: one count, when one of them is cloned.
+struct Of {
     registry: Registry,
     name: Name,
     id: GroupId,
     /// Where [`Strategy::RoundRobin`] is.
-    next: Arc<AtomicUsize>,
-    takes: PhantomData<fn() -> M>,
+    next: AtomicUsize,
 }
 
 /// Which member [`Group::pick`] gives.
@@ -58,10 +63,7 @@ pub enum Strategy<'a> {
 
 /// An actor's membership of a group. Dropped, the actor stays a member.
 #[derive(Clone, Debug)]
-pub struct Membership {
-    registration: Registration,
-    group: Name,
-}
+pub struct Membership(Joined);
 
 impl Registry {
     /// A group of actors, by its name: `registry.group::<Chat>("room/7")`. It need not exist before, and is nothing to anybody while it
@@ -70,13 +72,8 @@ impl Registry {
     /// A membership is granted and kept as a name is: it ends when the actor leaves or ends, or when the node's session ends. All nodes
     /// have the members in the same order, which is that of the log.
     pub fn group<M: RemoteMessage>(&self, name: &str) -> Group<M> {
-        Group {
-            registry: self.clone(),
-            name: name.into(),
-            id: GroupId::group(name),
-            next: Arc::default(),
-            takes: PhantomData,
-        }
+        let (registry, id, next) = (self.clone(), GroupId::group(name), AtomicUsize::new(0));
+        Group { of: Arc::new(Of { registry, name: name.into(), id, next }), takes: PhantomData }
     }
 }
 
@@ -118,19 +115,13 @@ impl Registry {
 
 impl<M> Clone for Group<M> {
     fn clone(&self) -> Self {
-        Self {
-            registry: self.registry.clone(),
-            name: self.name.clone(),
-            id: self.id.clone(),
-            next: self.next.clone(),
-            takes: PhantomData,
-        }
+        Self { of: self.of.clone(), takes: PhantomData }
     }
 }
 
 impl<M> fmt::Debug for Group<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Group").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Group").field("name", &self.of.name).finish_non_exhaustive()
     }
 }
 
@@ -146,30 +137,46 @@ pub(super) fn of_group(error: RegisterError, group: &Name) -> RegisterError {
     }
 }
 
-/// The claim of a membership, by the name of its row.
-pub(super) fn registration(registry: &Registry, id: &GroupId, actor: u64, held: Held) -> Registration {
-    let (node, incarnation) = (registry.node.name.clone(), registry.node.incarnation);
-    let session = SessionId { node, incarnation, number: held.granted.session };
-    Registration::new(id.member(&session, actor), held, registry.shared.clone())
+/// What an actor of this node has of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Joined {
+    /// Under the name of the group, not of the row, which nobody sees and few ask for.
+    registration: Registration,
+    id: GroupId,
+    actor: u64,
 }
 
-/// Gives a membership up, if it is the one of this registration.
-pub(super) async fn withdraw(registry: &Registry, held: &Registration) -> Result<Position, UnregisterError> {
-    let shared = &registry.shared;
-    if let Some(lasting) = shared.calls.refused() {
-        return Err(UnregisterError::StoreUnavailable { lasting });
+impl Joined {
+    pub(super) fn new(registry: &Registry, group: Name, id: GroupId, actor: u64, held: Held) -> Self {
+        let registration = Registration::new(group, held, registry.shared.clone());
+        Self { registration, id, actor }
     }
-    let call = Call::Withdraw { name: held.name().into(), token: held.token() };
-    match shared.call(call, shared.calls.timeout).await {
-        Some(Answer::Unregistered(result)) => result,
-        _ => Err(shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
+
+    pub(super) fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
+    /// Gives it up, if it is there still, and is of this registration.
+    pub(super) async fn withdraw(&self, registry: &Registry) -> Result<Position, UnregisterError> {
+        let shared = &registry.shared;
+        if let Some(lasting) = shared.calls.refused() {
+            return Err(UnregisterError::StoreUnavailable { lasting });
+        }
+        let (node, incarnation) = (registry.node.name.clone(), registry.node.incarnation);
+        let session = SessionId { node, incarnation, number: self.registration.session() };
+        let name = self.id.member(&session, self.actor);
+        let call = Call::Withdraw { name, token: self.registration.token() };
+        match shared.call(call, shared.calls.timeout).await {
+            Some(Answer::Unregistered(result)) => result,
+            _ => Err(shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
+        }
     }
 }
 
 impl<M: RemoteMessage> Group<M> {
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.of.name
     }
 
     /// Makes a running actor of this node a member, which says this of itself. Joining again changes nothing, and returns the same token.
@@ -193,15 +200,16 @@ impl<M: RemoteMessage> Group<M> {
         actor: &ActorRef<M>,
         options: RegisterOptions,
     ) -> Result<Membership, RegisterError> {
-        check_name(&self.name)?;
-        let (cell, ActorAddress { pid: actor, kind, .. }) = (actor.get_cell(), self.registry.local(actor)?);
-        let group = self.id.clone();
+        check_name(&self.of.name)?;
+        let (cell, ActorAddress { pid: actor, kind, .. }) =
+            (actor.get_cell(), self.of.registry.local(actor)?);
+        let group = self.of.id.clone();
         // Nobody takes a membership, whatever the options say.
         let call = |on_lapse, _, meta| Call::Join { group, actor, kind, on_lapse, meta };
-        let held = self.registry.ask_for(&self.name, cell, call, options).await;
-        let held = held.map_err(|error| of_group(error, &self.name))?;
-        let registration = registration(&self.registry, &self.id, actor, held);
-        Ok(Membership { registration, group: self.name.clone() })
+        let held = self.of.registry.ask_for(&self.of.name, cell, call, options).await;
+        let held = held.map_err(|error| of_group(error, &self.of.name))?;
+        let Of { registry, name, id, next: _ } = &*self.of;
+        Ok(Membership(Joined::new(registry, name.clone(), id.clone(), actor, held)))
     }
 
     /// Gives a membership up. Returns the position from which it is no more. A membership that the same actor began later stays.
@@ -209,7 +217,7 @@ impl<M: RemoteMessage> Group<M> {
     /// # Errors
     /// `NotHeldHere` if it is no more, as far as this node knows. See [`UnregisterError`].
     pub async fn leave(&self, membership: &Membership) -> Result<Position, UnregisterError> {
-        withdraw(&self.registry, &membership.registration).await
+        membership.0.withdraw(&self.of.registry).await
     }
 
     /// The members, in the order in which they joined, by this node's own replica: no await, no I/O. Cost: their number.
@@ -217,7 +225,7 @@ impl<M: RemoteMessage> Group<M> {
     /// # Errors
     /// As those of [`Registry::lookup`].
     pub fn members(&self) -> Result<Vec<Entry>, LookupError> {
-        let table = &self.registry.shared.table;
+        let table = &self.of.registry.shared.table;
         let entry = |(_, seat): (Standing, Seat)| table.with(&seat.name, Row::entry);
         Ok(self.seats()?.into_iter().filter_map(entry).collect())
     }
@@ -253,7 +261,7 @@ impl<M: RemoteMessage> Group<M> {
                 std::cmp::Reverse(splitmix(digest(&member, Position(0))))
             }),
             Strategy::RoundRobin | Strategy::LocalFirst => {
-                let turn = self.next.fetch_add(1, Ordering::Relaxed);
+                let turn = self.of.next.fetch_add(1, Ordering::Relaxed);
                 let mut here = order.clone();
                 here.retain(|(standing, _)| self.is_here(&standing.session));
                 if strategy == Strategy::LocalFirst && !here.is_empty() {
@@ -275,8 +283,8 @@ impl<M: RemoteMessage> Group<M> {
                 Err(source) => unreachable = unreachable.or(Some((seat, source))),
             }
         }
-        let name = self.name.to_string();
-        let entry = |seat: &Seat| self.registry.shared.table.with(&seat.name, Row::entry);
+        let name = self.of.name.to_string();
+        let entry = |seat: &Seat| self.of.registry.shared.table.with(&seat.name, Row::entry);
         match unreachable.and_then(|(seat, source)| Some((entry(seat)?, source))) {
             Some((entry, source)) => Err(WhereisError::Unreachable { name, entry: Box::new(entry), source }),
             None => Err(WhereisError::NotFound { name }),
@@ -294,7 +302,7 @@ impl<M: RemoteMessage> Group<M> {
             .iter()
             .map(|(of, actors)| (PeerId::new(of.node.as_str(), of.incarnation.0), actors.as_slice()));
         let sent: Result<Broadcasted, BroadcastError> =
-            self.registry.node.endpoint.broadcast(message, to.collect());
+            self.of.registry.node.endpoint.broadcast(message, to.collect());
         Ok(sent?)
     }
 
@@ -304,30 +312,30 @@ impl<M: RemoteMessage> Group<M> {
 
     /// What the replica says of the group.
     fn known<R>(&self, look: impl FnOnce(&TableReader, &str) -> R) -> Result<R, LookupError> {
-        check_name(&self.name)?;
-        self.registry.read(|table| look(table, self.id.key()))
+        check_name(&self.of.name)?;
+        self.of.registry.read(|table| look(table, self.of.id.key()))
     }
 
     fn is_here(&self, session: &SessionId) -> bool {
-        let node = &self.registry.node;
+        let node = &self.of.registry.node;
         session.incarnation == node.incarnation && session.node == node.name
     }
 
     fn reach(&self, of: &SessionId, pid: u64) -> Result<ActorRef<M>, callsign_transport::ResolveError> {
         let address = ActorAddress::new(of.node.as_str(), of.incarnation.0, pid, M::kind());
-        self.registry.node.endpoint.resolve(&address)
+        self.of.registry.node.endpoint.resolve(&address)
     }
 }
 
 impl Membership {
     /// The name of the group.
     pub fn group(&self) -> &str {
-        &self.group
+        self.0.registration.name()
     }
 
     /// Where in the log the actor joined.
     pub fn token(&self) -> Position {
-        self.registration.token()
+        self.0.registration.token()
     }
 
     /// Whether the actor is a member still, as far as this node can say. As [`Registration::check`].
@@ -335,6 +343,6 @@ impl Membership {
     /// # Errors
     /// See [`NotHeld`].
     pub fn check(&self) -> Result<(), NotHeld> {
-        self.registration.check()
+        self.0.registration.check()
     }
 }

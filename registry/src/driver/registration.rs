@@ -79,6 +79,10 @@ impl Registration {
         &self.name
     }
 
+    pub(super) fn session(&self) -> SessionNumber {
+        self.session
+    }
+
     /// The fencing token: where the registration is in the registry's log. It only grows, from holder to holder, so
     /// that whatever the actor writes to can refuse an older one.
     pub fn token(&self) -> Position {

@@ -13,8 +13,8 @@ use crate::{
         name::{Name, check_name},
     },
     driver::{
-        group::{of_group, registration, withdraw},
-        registration::{NotHeld, Registration},
+        group::{Joined, of_group},
+        registration::NotHeld,
         registry::{RegisterOptions, Registry},
         seat::{Never, seat},
     },
@@ -34,8 +34,7 @@ pub struct Guard {
     registry: Registry,
     /// Given up with the guard.
     _place: Place,
-    held: Registration,
-    name: Name,
+    held: Joined,
 }
 
 /// The actor that has a place, for as long as this is there.
@@ -74,7 +73,7 @@ impl fmt::Debug for Semaphore {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("name", &self.name)
+            .field("name", &self.name())
             .field("token", &self.token())
             .finish_non_exhaustive()
     }
@@ -110,13 +109,13 @@ impl Semaphore {
         let held = self.registry.ask_for(&self.name, place.0.get_cell(), call, options).await;
         let held = held.map_err(|error| of_group(error, &self.name))?;
         let claim = held.granted.claim;
-        let held = registration(&self.registry, &id, actor, held);
+        let held = Joined::new(&self.registry, self.name.clone(), id, actor, held);
         let holds = self.registry.shared.holding.of(claim);
         let Some(mut holds) = holds else { return Err(AcquireError::Lost) };
         // It ends with the claim.
         let is_held = |holds: &bool| *holds || planted!("guard-of-who-waits");
         holds.wait_for(is_held).await.map_err(|_| AcquireError::Lost)?;
-        Ok(Guard { registry: self.registry.clone(), _place: place, held, name: self.name.clone() })
+        Ok(Guard { registry: self.registry.clone(), _place: place, held })
     }
 
     /// The same, for so long at the most.
@@ -137,12 +136,12 @@ impl Semaphore {
 impl Guard {
     /// The name of the semaphore.
     pub fn name(&self) -> &str {
-        &self.name
+        self.held.registration().name()
     }
 
     /// The fencing token, which is where in the log the place was granted. It grows from holder to holder of a lock.
     pub fn token(&self) -> Position {
-        self.held.token()
+        self.held.registration().token()
     }
 
     /// Asks before an act whether the place is held still. Costs what [`Registration::check`] costs.
@@ -150,7 +149,7 @@ impl Guard {
     /// # Errors
     /// `NotTrusted` while the session is not trusted; the place is held again if the session is found open. `Ended` for good.
     pub fn check(&self) -> Result<(), NotHeld> {
-        self.held.check()
+        self.held.registration().check()
     }
 
     /// Gives the place up, and says from which position on it is the next one's. Dropping the guard does the same without a word.
@@ -158,6 +157,6 @@ impl Guard {
     /// # Errors
     /// See [`UnregisterError`]. The place is given up in any case.
     pub async fn release(self) -> Result<Position, UnregisterError> {
-        withdraw(&self.registry, &self.held).await
+        self.held.withdraw(&self.registry).await
     }
 }

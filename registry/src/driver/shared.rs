@@ -110,14 +110,15 @@ impl SharedTable {
 
 impl SharedTable {
     /// Such a name is in no order: nobody selects it.
-    fn put_membership(&mut self, name: &Name, row: &Row) -> Option<Row> {
-        let former = self.0.map.insert(name.clone(), row.clone());
+    fn put_membership(&mut self, name: Name, row: Row) -> Option<Row> {
+        let (standing, seat) = (Standing::of(&row), Seat { name: name.clone(), actor: row.actor });
+        let former = self.0.map.insert(name, row);
         // In this order: one that is put again stands where it stood.
         self.0.removed(former.as_ref());
         if let Some(former) = &former {
-            self.0.groups.remove(name, former);
+            self.0.groups.remove(&seat.name, former);
         }
-        self.0.groups.put(name, row);
+        self.0.groups.put(standing, seat);
         former
     }
 }
@@ -203,7 +204,7 @@ impl Table for SharedTable {
 
     fn put(&mut self, name: Name, row: Row) -> Option<Row> {
         if name.starts_with(RESERVED) {
-            return self.put_membership(&name, &row);
+            return self.put_membership(name, row);
         }
         let ordered = self.0.order.as_ref().map(|order| (order, name.clone()));
         let former = self.0.map.insert(name, row);
@@ -404,10 +405,13 @@ mod tests {
                     hidden.retain(|(session, _)| session != of);
                 }
                 2..5 => assert_eq!(shared.take(&name), plain.take(&name)),
-                // Now and then at the same position as the one before.
+                // Up to four at one position, of which those that come later asked before.
                 _ => {
-                    let row =
-                        Row { request: RequestNumber(position), actor: position, ..row(position / 2, of) };
+                    let row = Row {
+                        request: RequestNumber(position ^ 3),
+                        actor: position,
+                        ..row(position / 4, of)
+                    };
                     assert_eq!(shared.put(name.clone(), row.clone()), plain.put(name, row));
                 }
             }

@@ -1,19 +1,24 @@
 //! The members of each group in their order, beside the map: written with it, and read by everyone.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     ops::ControlFlow,
     sync::{Arc, OnceLock},
 };
 
-use callsign_store::{ids::SessionId, planted};
+use callsign_store::{
+    ids::{Position, SessionId},
+    planted,
+};
 use dashmap::DashMap;
 use foldhash::quality::FixedState;
+use smallvec::SmallVec;
 
 use super::{Row, TableReader};
 use crate::core::{
     group::{Membership, Standing},
     name::Name,
+    table::RequestNumber,
 };
 
 /// What is known of a member beside where it stands.
@@ -28,44 +33,71 @@ pub(crate) struct Seat {
 /// The actors of some members of a group, by their sessions, each in the order of the group.
 pub(crate) type Actors = BTreeMap<Arc<SessionId>, Vec<u64>>;
 
-/// The members of one group.
+/// One member, behind those of its block that asked before.
+#[derive(Debug)]
+struct Member {
+    request: RequestNumber,
+    seat: Seat,
+}
+
+/// The members of a session that joined at one position: most often one alone, or many of a batch.
+type Block = SmallVec<[Member; 1]>;
+
+/// By their position and their session. A member that joins is the last of the last block, as a rule.
+type Blocks = BTreeMap<(Position, Arc<SessionId>), Block>;
+
+/// The members of one group, in their order.
 #[derive(Debug, Default)]
 struct Members {
-    ordered: BTreeMap<Standing, Seat>,
+    blocks: Blocks,
     /// The actors of all, hidden ones too, from the first question for them until the group changes: to go over the members takes as long as to
     /// send them a message.
     actors: OnceLock<Arc<Actors>>,
 }
 
 impl Members {
-    fn insert(&mut self, standing: Standing, seat: Seat) {
+    fn insert(&mut self, Standing { position, session, request }: Standing, seat: Seat) {
         self.actors.take();
-        self.ordered.insert(standing, seat);
+        let block = self.blocks.entry((position, session)).or_default();
+        let member = Member { request, seat };
+        match block.binary_search_by_key(&request, |other| other.request) {
+            Ok(at) => block[at] = member,
+            Err(at) => block.insert(at, member),
+        }
     }
 
-    fn remove(&mut self, standing: &Standing) {
+    fn remove(&mut self, Standing { position, session, request }: Standing) {
         self.actors.take();
-        self.ordered.remove(standing);
+        let Entry::Occupied(mut block) = self.blocks.entry((position, session)) else { return };
+        if let Ok(at) = block.get().binary_search_by_key(&request, |other| other.request) {
+            block.get_mut().remove(at);
+        }
+        if block.get().is_empty() {
+            block.remove();
+        }
     }
 
     fn actors(&self) -> Arc<Actors> {
-        self.actors.get_or_init(|| Arc::new(actors(&mut self.ordered.iter()))).clone()
+        self.actors.get_or_init(|| Arc::new(actors(&mut self.blocks.iter()))).clone()
     }
 }
 
-fn actors(members: &mut dyn Iterator<Item = (&Standing, &Seat)>) -> Actors {
+/// Some blocks, in their order.
+type Seen<'a> = dyn Iterator<Item = (&'a (Position, Arc<SessionId>), &'a Block)> + 'a;
+
+fn actors(blocks: &mut Seen<'_>) -> Actors {
     let mut by_session: BTreeMap<Arc<SessionId>, usize> = BTreeMap::new();
     // Sessions are compared slowly: most are told by where they are kept.
     let mut by_place: BTreeMap<usize, usize> = BTreeMap::new();
     let mut all: Vec<Vec<u64>> = Vec::new();
-    for (Standing { session, .. }, Seat { actor, .. }) in members {
+    for ((_, session), block) in blocks {
         let number = *by_place.entry(Arc::as_ptr(session).addr()).or_insert_with(|| {
             *by_session.entry(session.clone()).or_insert_with(|| {
                 all.push(Vec::new());
                 all.len() - 1
             })
         });
-        all[number].push(*actor);
+        all[number].extend(block.iter().map(|member| member.seat.actor));
     }
     by_session.into_iter().map(|(session, number)| (session, std::mem::take(&mut all[number]))).collect()
 }
@@ -80,21 +112,15 @@ impl Groups {
     }
 
     /// A row is in the table. Nothing, if it is no membership.
-    pub(super) fn put(&self, name: &Name, row: &Row) {
-        let Some(membership) = Membership::of(name) else { return };
-        let seat = Seat { name: name.clone(), actor: row.actor };
-        let add = |members: &mut Members| {
-            let standing = Standing::of(row);
-            if planted!("one-member-a-batch")
-                && members.ordered.keys().any(|other| other.position == standing.position)
-            {
-                return;
-            }
-            members.insert(standing, seat);
+    pub(super) fn put(&self, standing: Standing, seat: Seat) {
+        let Some(Membership { group, .. }) = Membership::of(&seat.name) else { return };
+        let mut members = match self.0.get_mut(group) {
+            Some(members) => members,
+            None => self.0.entry(group.into()).or_default(),
         };
-        match self.0.get_mut(membership.group) {
-            Some(mut members) => add(&mut members),
-            None => add(&mut self.0.entry(membership.group.into()).or_default()),
+        let is_first = || members.blocks.keys().all(|(position, _)| *position != standing.position);
+        if !planted!("one-member-a-batch") || is_first() {
+            members.insert(standing, seat);
         }
     }
 
@@ -102,14 +128,23 @@ impl Groups {
     pub(super) fn remove(&self, name: &str, row: &Row) {
         let Some(membership) = Membership::of(name) else { return };
         if let Some(mut members) = self.0.get_mut(membership.group) {
-            members.remove(&Standing::of(row));
+            members.remove(Standing::of(row));
         }
-        self.0.remove_if(membership.group, |_, members| members.ordered.is_empty());
+        self.0.remove_if(membership.group, |_, members| members.blocks.is_empty());
     }
 
     pub(super) fn visit(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>) {
         let Some(members) = self.0.get(group) else { return };
-        let _ = members.ordered.iter().try_for_each(|(standing, seat)| see(&seat.name, standing));
+        for ((position, session), block) in &members.blocks {
+            let mut standing =
+                Standing { position: *position, session: session.clone(), request: RequestNumber::default() };
+            for Member { request, seat } in block {
+                standing.request = *request;
+                if see(&seat.name, &standing).is_break() {
+                    return;
+                }
+            }
+        }
     }
 
     /// How many groups there are.
@@ -122,12 +157,21 @@ impl Groups {
 impl TableReader {
     /// The members of a group, in their order. Cost: their number; what changes the group waits meanwhile.
     pub(crate) fn members(&self, group: &str) -> Vec<(Standing, Seat)> {
-        self.seen(group, |seen| seen.map(|(standing, seat)| (standing.clone(), seat.clone())).collect())
+        self.seen(group, |seen| {
+            let of_block = |((position, session), block): (&(Position, Arc<SessionId>), &Block)| {
+                let member = |Member { request, seat }: &Member| {
+                    let (position, session, request) = (*position, session.clone(), *request);
+                    (Standing { position, session, request }, seat.clone())
+                };
+                block.iter().map(member).collect::<Vec<_>>()
+            };
+            seen.flat_map(of_block).collect()
+        })
     }
 
-    /// How many members a group has. Cost as that of [`members`](Self::members), without a copy of any.
+    /// How many members a group has. Cost: how many times some of them joined together.
     pub(crate) fn member_count(&self, group: &str) -> usize {
-        self.seen(group, |seen| seen.count())
+        self.seen(group, |seen| seen.map(|(_, block)| block.len()).sum())
     }
 
     /// The actors of a group. Cost as that of [`members`](Self::members), once after each change of the group.
@@ -162,24 +206,23 @@ impl TableReader {
         keys.sort_by_cached_key(|key| order(key));
         let size = |key: Name| {
             let (limit, members) = self.seen(&key, |seen| {
-                let limit = seen.next().map(|(_, seat)| Membership::of(&seat.name).and_then(|of| of.limit));
+                let Some((_, first)) = seen.next() else { return (None, 0) };
                 // All members have the limit of the first one.
-                limit.map_or((None, 0), |limit| (limit, 1 + seen.count()))
+                let membership = first.first().and_then(|first| Membership::of(&first.seat.name));
+                let others: usize = seen.map(|(_, block)| block.len()).sum();
+                (membership.and_then(|of| of.limit), first.len() + others)
             });
             (name(&key).into(), limit, members)
         };
         keys.into_iter().map(size).filter(|(_, _, members)| *members > 0).take(most).collect()
     }
 
-    fn seen<R: Default>(
-        &self,
-        group: &str,
-        look: impl FnOnce(&mut dyn Iterator<Item = (&Standing, &Seat)>) -> R,
-    ) -> R {
+    fn seen<R: Default>(&self, group: &str, look: impl FnOnce(&mut Seen<'_>) -> R) -> R {
         let rows = &self.0;
         let Some(members) = rows.groups.0.get(group) else { return R::default() };
-        let is_seen =
-            |(standing, _): &(&Standing, &Seat)| !rows.is_hidden(&standing.session, standing.position);
-        look(&mut members.ordered.iter().filter(is_seen))
+        let is_seen = |((position, session), _): &(&(Position, Arc<SessionId>), &Block)| {
+            !rows.is_hidden(session, *position)
+        };
+        look(&mut members.blocks.iter().filter(is_seen))
     }
 }
