@@ -17,6 +17,7 @@ mod decided;
 mod duties;
 mod gives;
 mod groups;
+mod names;
 mod offers;
 mod queued;
 mod reconcile;
@@ -45,6 +46,7 @@ use self::{
     duties::{Duties, Duty},
     gives::Gives,
     groups::Places,
+    names::ActorNames,
     offers::Offers,
     queued::{Queued, Queues},
     starts::Starts,
@@ -162,7 +164,7 @@ pub(crate) struct Host {
     session: Option<Arc<SessionId>>,
     claims: BTreeMap<Name, Claim>,
     claims_digest: u64,
-    by_actor: BTreeMap<u64, BTreeSet<Name>>,
+    by_actor: BTreeMap<u64, ActorNames>,
     /// Boxed: these maps move what they hold.
     undecided: BTreeMap<RequestNumber, Box<Open>>,
     decided: AllDecided,

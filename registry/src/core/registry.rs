@@ -45,6 +45,9 @@ pub enum Queue {
     OfLinks,
 }
 
+/// Room for so many effects of a member is kept from turn to turn.
+const KEPT_ASKED: usize = 4096;
+
 /// All queues, in the order in which a driver takes from them.
 pub const QUEUES: [Queue; 4] = [Queue::OfLinks, Queue::OfSession, Queue::OfElector, Queue::OfMember];
 
@@ -156,10 +159,15 @@ impl<T: Table> RegistryCore<T> {
                 self.is_dirty = input != Input::Idle;
                 self.member.step(now, input, &mut self.asked);
                 if !self.is_dirty {
-                    for effect in std::mem::take(&mut self.asked) {
+                    let mut asked = std::mem::take(&mut self.asked);
+                    effects.reserve(asked.len());
+                    for effect in asked.drain(..) {
                         self.pass_on_from_member(&effect);
                         effects.push(RegistryEffect::Member(effect));
                     }
+                    // The next turn asks for about as much.
+                    asked.shrink_to(KEPT_ASKED);
+                    self.asked = asked;
                 }
             }
         }

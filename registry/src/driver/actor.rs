@@ -54,6 +54,9 @@ use timer::Timer;
 #[derive(Debug, RactorMessage)]
 pub(crate) struct Kick;
 
+/// Room for so many inputs is kept from turn to turn.
+const KEPT_INPUTS: usize = 4096;
+
 /// Told what the node is to be told.
 pub(crate) type ToNode = Box<dyn Fn(NodeInput) + Send + Sync>;
 
@@ -129,6 +132,8 @@ struct Driver {
     links: usize,
     timer: Arc<Timer>,
     effects: Vec<RegistryEffect>,
+    /// Where the inputs were that were taken last. Empty.
+    taken: Vec<Told>,
     /// What was committed last is one request: little happens.
     is_one_request: bool,
     /// Links on which something was sent that nobody writes yet.
@@ -193,6 +198,7 @@ impl Actor for MemberActor {
             links: 0,
             timer,
             effects: Vec::new(),
+            taken: Vec::new(),
             is_one_request: false,
             posted: Vec::new(),
             to_node: parts.to_node,
@@ -243,12 +249,15 @@ impl Actor for MemberActor {
 
 impl Driver {
     fn take_all(&mut self) {
-        let (inputs, bytes) = self.shared.inbox.take();
+        let (mut inputs, bytes) = self.shared.inbox.take(std::mem::take(&mut self.taken));
         self.metrics.received_bytes(bytes);
         let now = self.shared.now();
-        for told in inputs {
+        for told in inputs.drain(..) {
             self.step(now, told);
         }
+        // About as much comes next.
+        inputs.shrink_to(KEPT_INPUTS);
+        self.taken = inputs;
         while let Some(told) = self.core.next_told() {
             self.step(now, told);
         }

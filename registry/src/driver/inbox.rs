@@ -66,9 +66,10 @@ impl Inbox {
         waiting.ended.is_empty() && waiting.inputs.iter().all(is_call)
     }
 
-    /// Takes all that waits, and says how many bytes links delivered of it.
-    pub(crate) fn take(&self) -> (Vec<Told>, usize) {
-        let Waiting { ended, inputs, bytes, rooms } = self.waiting.take();
+    /// Takes all that waits, and says how many bytes links delivered of it. What comes next is put into `next`, which is empty.
+    pub(crate) fn take(&self, next: Vec<Told>) -> (Vec<Told>, usize) {
+        let nothing = Waiting { inputs: next, ..Waiting::default() };
+        let Waiting { ended, inputs, bytes, rooms } = self.waiting.take(nothing);
         drop(rooms);
         if ended.is_empty() {
             return (inputs, bytes);
@@ -99,8 +100,8 @@ mod tests {
         assert!(inbox.push(wake()), "somebody has to wake the member");
         assert!(!inbox.push_end(7) && !inbox.push(idle()) && !inbox.push_end(8));
         let ended = [7, 8].map(|actor| Told::Member(Input::ActorEnded { actor }));
-        assert_eq!(inbox.take().0, [ended.as_slice(), &[wake(), idle()]].concat());
-        assert!(inbox.push_end(9) && inbox.take().0.len() == 1);
+        assert_eq!(inbox.take(Vec::new()).0, [ended.as_slice(), &[wake(), idle()]].concat());
+        assert!(inbox.push_end(9) && inbox.take(Vec::new()).0.len() == 1);
     }
 
     #[test]
@@ -115,7 +116,7 @@ mod tests {
         assert!(inbox.has_calls_only());
         let _ = inbox.push(Told::Member(Input::Idle));
         assert!(!inbox.has_calls_only());
-        let _ = inbox.take();
+        let _ = inbox.take(Vec::new());
         calls(3);
         let _ = inbox.push_end(7);
         assert!(!inbox.has_calls_only());
@@ -156,7 +157,7 @@ mod tests {
                 }
             };
             timeout(Duration::from_secs(60), waits).await.expect("the next one is read");
-            let (inputs, bytes) = inbox.take();
+            let (inputs, bytes) = inbox.take(Vec::new());
             assert_eq!((inputs.len(), bytes), (1, 2 << 10));
         }
     }

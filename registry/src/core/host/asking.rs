@@ -1,16 +1,14 @@
 //! Which registrations are undecided, of names for actors that are started, too, by the actor that they are for: an actor's end, and whether it is still needed, are
 //! found without a look at anybody else's.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Bound::{Excluded, Unbounded},
-};
+use std::{collections::BTreeSet, ops::Bound};
 
 use crate::core::{message::Wish, meta, table::RequestNumber};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Asking {
-    by_actor: BTreeMap<u64, BTreeSet<RequestNumber>>,
+    /// Each with its actor.
+    by_actor: BTreeSet<(u64, RequestNumber)>,
     /// Those of names whose actors are yet to be started.
     unheld: usize,
     /// How many bytes of metadata all undecided requests bring.
@@ -22,7 +20,7 @@ impl Asking {
     pub(super) fn begins(&mut self, wish: &Wish, number: RequestNumber) {
         self.bytes += meta::weight(wish.meta());
         if let Some(actor) = wish.actor() {
-            self.by_actor.entry(actor).or_default().insert(number);
+            self.by_actor.insert((actor, number));
         }
         self.unheld += usize::from(wish.starts());
     }
@@ -31,16 +29,14 @@ impl Asking {
     pub(super) fn ends(&mut self, wish: &Wish, number: RequestNumber) {
         self.bytes -= meta::weight(wish.meta());
         self.unheld -= usize::from(wish.starts());
-        let Some(actor) = wish.actor() else { return };
-        let Some(numbers) = self.by_actor.get_mut(&actor) else { return };
-        numbers.remove(&number);
-        if numbers.is_empty() {
-            self.by_actor.remove(&actor);
+        if let Some(actor) = wish.actor() {
+            self.by_actor.remove(&(actor, number));
         }
     }
 
     pub(super) fn is_for(&self, actor: u64) -> bool {
-        self.by_actor.contains_key(&actor)
+        // Requests count from 1.
+        self.numbers_of(actor, RequestNumber(0)).next().is_some()
     }
 
     /// The registrations for an actor, behind a number.
@@ -49,8 +45,9 @@ impl Asking {
         actor: u64,
         behind: RequestNumber,
     ) -> impl Iterator<Item = RequestNumber> + '_ {
-        let numbers = self.by_actor.get(&actor).into_iter();
-        numbers.flat_map(move |numbers| numbers.range((Excluded(behind), Unbounded))).copied()
+        let (behind, last) = ((actor, behind), (actor, RequestNumber(u64::MAX)));
+        let all = self.by_actor.range((Bound::Excluded(behind), Bound::Included(last)));
+        all.map(|(_, number)| *number)
     }
 
     pub(super) fn is_empty(&self) -> bool {

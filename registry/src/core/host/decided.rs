@@ -1,7 +1,7 @@
 //! Verdicts whose time has not come: the replica is not there yet, or the session is not trusted.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ops::Bound::{Excluded, Unbounded},
 };
 
@@ -25,12 +25,13 @@ impl Decided {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct AllDecided {
     by_number: BTreeMap<RequestNumber, Decided>,
-    in_order: BTreeSet<(bool, Position, RequestNumber)>,
+    /// Whether they are refusals, and their positions. Some numbers of a list may not be there any more.
+    in_order: BTreeMap<(bool, Position), Vec<RequestNumber>>,
 }
 
 impl AllDecided {
     pub(super) fn insert(&mut self, number: RequestNumber, one: Decided) {
-        self.in_order.insert((one.is_refusal(), one.position, number));
+        self.in_order.entry((one.is_refusal(), one.position)).or_default().push(number);
         self.by_number.insert(number, one);
     }
 
@@ -58,22 +59,28 @@ impl AllDecided {
     /// Takes the one of the least number.
     pub(super) fn pop(&mut self) -> Option<(RequestNumber, Box<Open>)> {
         let (number, one) = self.by_number.pop_first()?;
-        self.in_order.remove(&(one.is_refusal(), one.position, number));
+        if self.by_number.is_empty() {
+            self.in_order.clear();
+        }
         Some((number, one.open))
     }
 
     /// Takes those that hold at `reached` or before: the grants, if they may be passed on, and then the rest. What stays
     /// is not looked at.
     pub(super) fn take_due(&mut self, reached: Position, with_grants: bool) -> Vec<(RequestNumber, Decided)> {
-        let up_to = |is_refusal| {
-            (is_refusal, Position(0), RequestNumber(0))..=(is_refusal, reached, RequestNumber(u64::MAX))
-        };
-        let grants = self.in_order.range(up_to(false)).filter(|_| with_grants);
-        let due: Vec<_> = grants.chain(self.in_order.range(up_to(true))).copied().collect();
-        let mut taken = Vec::with_capacity(due.len());
-        for key in due {
-            self.in_order.remove(&key);
-            taken.extend(self.by_number.remove(&key.2).map(|one| (key.2, one)));
+        let mut taken = Vec::new();
+        for is_refusal in if with_grants { [false, true].as_slice() } else { &[true] } {
+            let all = (*is_refusal, Position(0))..=(*is_refusal, reached);
+            while let Some((&key, _)) = self.in_order.range(all.clone()).next()
+                && let Some(mut numbers) = self.in_order.remove(&key)
+            {
+                // The order of the requests counts, in whatever order their verdicts came.
+                numbers.sort_unstable();
+                taken.reserve(numbers.len());
+                for number in numbers {
+                    taken.extend(self.by_number.remove(&number).map(|one| (number, one)));
+                }
+            }
         }
         taken
     }

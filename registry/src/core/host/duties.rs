@@ -26,6 +26,7 @@ use super::{
     RegisterError, Replica, RequestNumber, SessionId, Table, Time, UnregisterError, UpdateError, Wish,
     calls::{not_held, refuse},
     digest,
+    names::ActorNames,
     starts::{not_registered, refuse_start},
     takes::refuse_take,
 };
@@ -270,8 +271,7 @@ impl Host {
                 slice.took(slice.left);
                 break;
             }
-            let begin = behind.map_or(Unbounded, Excluded);
-            let part: Vec<&Name> = names.range::<Name, _>((begin, Unbounded)).take(slice.left).collect();
+            let part: Vec<&Name> = names.behind(behind).take(slice.left).collect();
             slice.took(part.len().max(1));
             let claims = || part.iter().filter_map(|name| self.claims.get(*name));
             say(*actor, claims, notice, stops, effects);
@@ -348,9 +348,8 @@ impl Host {
     ) -> Option<Duty> {
         let outlives =
             |name: &Name| Membership::of(name).is_some() && planted!("membership-outlives-its-actor");
-        let names =
-            self.by_actor.get(&actor).into_iter().flatten().filter(|name| !outlives(name)).take(slice.left);
-        let names: Vec<Name> = names.cloned().collect();
+        let names = self.by_actor.get(&actor).into_iter().flat_map(ActorNames::iter);
+        let names: Vec<Name> = names.filter(|name| !outlives(name)).take(slice.left).cloned().collect();
         let mut is_done = names.is_empty();
         slice.took(names.len());
         for name in names {

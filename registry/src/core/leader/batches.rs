@@ -20,6 +20,9 @@ use crate::core::{
     table::Table,
 };
 
+/// Room for so many decisions is made at once.
+const MOST_AT_ONCE: usize = 1024;
+
 impl Leader {
     /// Begins what can begin. To be called when no more input waits, so that one batch takes all that came.
     pub(crate) fn proceed<T: Table>(
@@ -53,7 +56,7 @@ impl Leader {
         }
         self.requests_first = gone.is_none();
         let mut builder = BatchBuilder::default();
-        let mut decisions = Vec::new();
+        let mut decisions = Vec::with_capacity(self.queue.len().min(MOST_AT_ONCE));
         let mut names: BTreeSet<Name> = BTreeSet::new();
         let mut places: BTreeSet<String> = BTreeSet::new();
         let mut later = VecDeque::new();

@@ -6,10 +6,14 @@ use std::{
 };
 
 use callsign_store::lock::lock;
+use foldhash::fast::FixedState;
 use ractor::ActorCell;
 
+// Actors are counted, and their numbers are no secret: the default hasher, against strangers who choose keys, costs three times as much.
+type Actors = HashMap<u64, ActorCell, FixedState>;
+
 #[derive(Default)]
-pub(super) struct Watched(Mutex<HashMap<u64, ActorCell>>);
+pub(super) struct Watched(Mutex<Actors>);
 
 impl Watched {
     pub(super) fn contains(&self, actor: u64) -> bool {
@@ -39,7 +43,7 @@ impl Watched {
         all
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, ActorCell>> {
+    fn lock(&self) -> MutexGuard<'_, Actors> {
         // Nothing panics under this lock: it guards a plain map.
         lock(&self.0)
     }

@@ -11,7 +11,7 @@ pub(super) struct Kicked<T> {
     is_kicked: AtomicBool,
 }
 
-impl<T: Default> Kicked<T> {
+impl<T> Kicked<T> {
     /// What waits.
     pub(super) fn lock(&self) -> MutexGuard<'_, T> {
         // Nothing panics under this lock: it only moves values.
@@ -25,10 +25,10 @@ impl<T: Default> Kicked<T> {
         !self.is_kicked.swap(true, Ordering::AcqRel)
     }
 
-    /// Takes all that waits.
-    pub(super) fn take(&self) -> T {
+    /// Takes all that waits, and leaves this in its place: nothing, as a rule, with room for as much again.
+    pub(super) fn take(&self, nothing: T) -> T {
         // First the flag: who puts something in after the taking wakes again.
         self.is_kicked.store(false, Ordering::Release);
-        std::mem::take(&mut *self.lock())
+        std::mem::replace(&mut *self.lock(), nothing)
     }
 }

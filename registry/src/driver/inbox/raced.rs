@@ -36,7 +36,7 @@ fn whatever_is_put_in_is_taken_however_threads_meet() {
         let mut taken = Vec::new();
         while taken.len() < 2 {
             wakes.recv().unwrap();
-            taken.extend(inbox.take());
+            taken.extend(inbox.take(Vec::new()));
         }
         for thread in threads {
             thread.join().unwrap();

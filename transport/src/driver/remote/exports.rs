@@ -35,19 +35,21 @@ pub(super) struct Exported {
 }
 
 impl Exports {
-    /// Messages of this kind, of whatever type they are.
-    pub(super) fn add(&self, actor: ActorCell, kind: Kind) {
-        self.insert(Export { actor, kind, send_to: None });
+    /// Messages of this kind, of whatever type they are. So many actors are known to live.
+    pub(super) fn add(&self, actor: ActorCell, kind: Kind, living: usize) {
+        self.insert(Export { actor, kind, send_to: None }, living);
     }
 
     /// Messages of this type.
-    pub(super) fn add_typed<M: RemoteMessage>(&self, actor: ActorCell) {
-        self.insert(Export { actor, kind: Kind::of_messages::<M>(), send_to: Some(send_to::<M>) });
+    pub(super) fn add_typed<M: RemoteMessage>(&self, actor: ActorCell, living: usize) {
+        let (kind, send_to): (_, SendTo) = (Kind::of_messages::<M>(), send_to::<M>);
+        self.insert(Export { actor, kind, send_to: Some(send_to) }, living);
     }
 
-    fn insert(&self, export: Export) {
+    fn insert(&self, export: Export, living: usize) {
+        let pid = export.actor.get_id().pid();
         // Numbers are not used twice, so those of the dead are only in the way.
-        write(&self.kinds).insert(export.actor.get_id().pid(), export, |_, export| export.lives());
+        write(&self.kinds).insert(pid, export, living, |_, export| export.lives());
     }
 
     pub(super) fn find(&self, pid: u64, kind: u64) -> Result<Exported, NotDelivered> {
@@ -158,11 +160,11 @@ mod tests {
         let exports = Exports::default();
         let (actor, _) = Actor::spawn(None, Taker, ()).await.unwrap();
         let pid = actor.get_id().pid();
-        exports.add(actor.get_cell(), Kind(7));
+        exports.add(actor.get_cell(), Kind(7), 0);
         let mut dead = Vec::new();
         for _ in 0..3000 {
             let (actor, running) = Actor::spawn(None, Taker, ()).await.unwrap();
-            exports.add(actor.get_cell(), Kind(7));
+            exports.add(actor.get_cell(), Kind(7), 0);
             actor.stop(None);
             running.await.unwrap();
             dead.push(actor.get_id().pid());
@@ -184,7 +186,7 @@ mod tests {
     async fn an_actor_whose_messages_do_not_travel_is_as_good_as_gone() {
         let exports = Exports::default();
         let (actor, _) = Actor::spawn(None, LinkSupervisor, ()).await.unwrap();
-        exports.add(actor.get_cell(), Kind(7));
+        exports.add(actor.get_cell(), Kind(7), 0);
         assert_eq!(exports.find(actor.get_id().pid(), 7).map(drop), Err(NotDelivered::Gone));
     }
 }

@@ -149,7 +149,7 @@ impl RemoteSide {
         calls.last += 1;
         let tag = calls.last;
         // Callers that gave up leave their entries behind.
-        calls.waiting.insert(tag, reply, |_, port| !port.is_closed());
+        calls.waiting.insert(tag, reply, 0, |_, port| !port.is_closed());
         Some(tag)
     }
 

@@ -4,15 +4,19 @@
 //! know are told in the order in which they came.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{
+            AtomicBool, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
     },
 };
 
 use callsign_store::lock::lock;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, ActorStatus, SpawnErr, SupervisionEvent};
+use smallvec::{SmallVec, smallvec};
 
 use super::side::Never;
 use crate::{core::ends::End, driver::tasks::Tasks};
@@ -24,14 +28,23 @@ pub(crate) struct Watcher {
     actor: ActorCell,
     may_end: Arc<AtomicBool>,
     wanted: Arc<Mutex<Wanted>>,
+    count: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
 struct Wanted {
     last: u64,
     listeners: BTreeMap<u64, Tell>,
-    /// The actors that are monitored, and who wants to know. No set is empty.
-    actors: BTreeMap<u64, (ActorCell, BTreeSet<u64>)>,
+    /// The actors that are monitored, and who wants to know, in their order. No list is empty, and most have one.
+    actors: BTreeMap<u64, (ActorCell, SmallVec<[u64; 1]>)>,
+    /// How many these are, for whoever does not wait for the lock.
+    count: Arc<AtomicUsize>,
+}
+
+impl Wanted {
+    fn counted(&self) {
+        self.count.store(self.actors.len(), Relaxed);
+    }
 }
 
 /// Somebody who wants to know when actors end. Dropped, it is told nothing more.
@@ -47,7 +60,8 @@ impl Watcher {
         let (actor, running) = Actor::spawn(None, WatcherActor, (wanted.clone(), tasks.clone())).await?;
         let may_end = Arc::default();
         tasks.watch("the watcher of actors", running, Arc::clone(&may_end));
-        Ok(Self { actor: actor.get_cell(), may_end, wanted })
+        let count = lock(&wanted).count.clone();
+        Ok(Self { actor: actor.get_cell(), may_end, wanted, count })
     }
 
     /// Has somebody told. The function is called in the watcher's own actor: it must not block.
@@ -57,6 +71,11 @@ impl Watcher {
         let id = wanted.last;
         wanted.listeners.insert(id, Arc::new(tell));
         Watches { watcher: self.actor.clone(), wanted: self.wanted.clone(), id }
+    }
+
+    /// How many actors are watched, and so have not ended, but for a moment.
+    pub(super) fn watched(&self) -> usize {
+        self.count.load(Relaxed)
     }
 
     /// Nobody is told anything any more.
@@ -72,7 +91,10 @@ impl Watches {
         let mut wanted = lock(&self.wanted);
         let pid = actor.get_id().pid();
         if let Some((_, by)) = wanted.actors.get_mut(&pid) {
-            by.insert(self.id); // its end has not been told yet
+            // Its end has not been told yet.
+            if let Err(at) = by.binary_search(&self.id) {
+                by.insert(at, self.id);
+            }
             return true;
         }
         self.watcher.monitor(actor.clone());
@@ -80,7 +102,8 @@ impl Watches {
         if actor.get_status() >= ActorStatus::Stopping {
             return false;
         }
-        wanted.actors.insert(pid, (actor.clone(), BTreeSet::from([self.id])));
+        wanted.actors.insert(pid, (actor.clone(), smallvec![self.id]));
+        wanted.counted();
         true
     }
 
@@ -88,10 +111,11 @@ impl Watches {
     pub fn unwatch(&self, pid: u64) {
         let mut wanted = lock(&self.wanted);
         let Some((actor, by)) = wanted.actors.get_mut(&pid) else { return };
-        by.remove(&self.id);
+        by.retain(|id| *id != self.id);
         if by.is_empty() {
             self.watcher.unmonitor(actor.clone());
             wanted.actors.remove(&pid);
+            wanted.counted();
         }
     }
 
@@ -108,12 +132,13 @@ impl Drop for Watches {
         wanted.listeners.remove(&self.id);
         let (id, watcher) = (self.id, &self.watcher);
         wanted.actors.retain(|_, (actor, by)| {
-            by.remove(&id);
+            by.retain(|other| *other != id);
             if by.is_empty() {
                 watcher.unmonitor(actor.clone());
             }
             !by.is_empty()
         });
+        wanted.counted();
     }
 }
 
@@ -158,6 +183,7 @@ fn tell(wanted: &Mutex<Wanted>, pid: u64, end: &End) {
     let listeners: Vec<Tell> = {
         let mut wanted = lock(wanted);
         let Some((_, by)) = wanted.actors.remove(&pid) else { return };
+        wanted.counted();
         by.iter().filter_map(|id| wanted.listeners.get(id).cloned()).collect()
     };
     // Under no lock: whoever is told may watch another.
@@ -200,8 +226,11 @@ mod tests {
         };
         let all: Vec<_> = (0..5).map(listen).collect();
         let actor = idle().await;
-        assert!(all.iter().all(|watches| watches.watch(&actor)));
-        all[1].unwatch(actor.get_id().pid());
+        let pid = actor.get_id().pid();
+        assert!(all.iter().rev().all(|watches| watches.watch(&actor) && watches.watch(&actor)));
+        assert_eq!(watcher.watched(), 1);
+        all[1].unwatch(pid);
+        assert_eq!(watcher.watched(), 1, "others want to know");
         let [_, _, gone, ..] = &all[..] else { panic!() };
         assert!(!gone.has_ended(actor.get_id().pid()));
         let mut all = all;
@@ -211,10 +240,13 @@ mod tests {
         for who in [0, 3, 4] {
             assert_eq!(tells.recv().await, Some((who, actor.get_id().pid(), end.clone())));
         }
+        assert_eq!(watcher.watched(), 0);
         // Nobody who is left, nobody's any more, and one that has ended.
         let other = idle().await;
         assert!(all[0].watch(&other));
+        assert_eq!(watcher.watched(), 1);
         all[0].unwatch(other.get_id().pid());
+        assert_eq!(watcher.watched(), 0);
         other.stop_and_wait(None, None).await.unwrap();
         assert!(!all[0].watch(&other), "it has ended");
         assert!(lock(&watcher.wanted).actors.is_empty());
@@ -222,7 +254,10 @@ mod tests {
         assert!(all[0].watch(&last));
         last.kill();
         assert_eq!(tells.recv().await, Some((0, last.get_id().pid(), End::stopped(Some("killed")))));
+        let still = idle().await;
+        assert!(all[0].watch(&still) && watcher.watched() == 1);
         drop(all);
+        assert_eq!(watcher.watched(), 0);
         assert!(lock(&watcher.wanted).listeners.is_empty());
         watcher.end();
     }
