@@ -144,7 +144,7 @@ impl Guard {
         self.held.registration().token()
     }
 
-    /// Asks before an act whether the place is held still. Costs what [`Registration::check`] costs.
+    /// Asks before an act whether the place is held still. Costs what [`Registration::check`](crate::Registration::check) costs.
     ///
     /// # Errors
     /// `NotTrusted` while the session is not trusted; the place is held again if the session is found open. `Ended` for good.
