@@ -405,10 +405,10 @@ mod tests {
                     hidden.retain(|(session, _)| session != of);
                 }
                 2..5 => assert_eq!(shared.take(&name), plain.take(&name)),
-                // Up to four at one position, of which those that come later asked before.
+                // Up to four at one position, of which those that come later asked before. Some of them are in one block.
                 _ => {
                     let row = Row {
-                        request: RequestNumber(position ^ 3),
+                        request: RequestNumber((position ^ 3) * 100),
                         actor: position,
                         ..row(position / 4, of)
                     };

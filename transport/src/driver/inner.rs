@@ -119,7 +119,7 @@ impl Inner {
             }),
             handles: DashMap::new(),
             reach: Reach::default(),
-            exports: Exports::default(),
+            exports: Exports::new(watcher.count()),
             ends: Mutex::new(Ends::new(limits.references)),
             watcher,
             watches: OnceLock::new(),

@@ -74,7 +74,7 @@ impl Endpoint {
     /// Lets peers send messages of `kind` to a local actor, whoever tells them its address.
     pub fn export(&self, actor: &ActorCell, kind: Kind) {
         if actor.get_id().is_local() {
-            self.inner.exports.add(actor.clone(), kind, self.inner.watcher.watched());
+            self.inner.exports.add(actor.clone(), kind);
         }
     }
 
@@ -85,7 +85,7 @@ impl Endpoint {
     pub fn address_of<M: RemoteMessage>(&self, actor: &ActorRef<M>) -> ActorAddress {
         let (peer, pid) = match actor.get_id() {
             ActorId::Local(pid) => {
-                self.inner.exports.add_typed::<M>(actor.get_cell(), self.inner.watcher.watched());
+                self.inner.exports.add_typed::<M>(actor.get_cell());
                 (self.inner.me.clone(), pid)
             }
             ActorId::Remote { node_id, pid } => {

@@ -119,4 +119,19 @@ mod tests {
         assert_eq!(left.map(|one| one.map(|(number, _)| number.0)), [Some(3), Some(6), None]);
         assert_eq!(decided, AllDecided::default());
     }
+
+    #[test]
+    fn those_of_one_position_come_in_the_order_of_their_requests_and_what_was_taken_does_not_come_again() {
+        let mut decided = AllDecided::default();
+        for number in [3, 1, 2] {
+            let wish = Wish::Update { position: Position(1), revision: None, meta: None };
+            let verdict = Verdict::Updated { revision: Position(5) };
+            let one = Decided { open: Box::new(Open::of(wish)), verdict, position: Position(5) };
+            decided.insert(RequestNumber(number), one);
+        }
+        assert_eq!(decided.pop().map(|(number, _)| number.0), Some(1));
+        let due = decided.take_due(Position(5), true);
+        assert_eq!(due.into_iter().map(|(number, _)| number.0).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(decided, AllDecided::default());
+    }
 }

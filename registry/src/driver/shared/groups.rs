@@ -40,25 +40,33 @@ struct Member {
     seat: Seat,
 }
 
-/// The members of a session that joined at one position: most often one alone, or many of a batch.
+/// Members of one session that joined at one position: most often one alone, or many of a batch.
 type Block = SmallVec<[Member; 1]>;
 
-/// By their position and their session. A member that joins is the last of the last block, as a rule.
-type Blocks = BTreeMap<(Position, Arc<SessionId>), Block>;
+/// What all members of a block have in common: their position, their session, and in which range of [`REQUESTS_OF_A_BLOCK`] their requests are.
+type At = (Position, Arc<SessionId>, u64);
+
+/// A block has at most so many members. More: whoever leaves moves them all.
+const REQUESTS_OF_A_BLOCK: u64 = 256;
+
+fn at(Standing { position, session, request }: Standing) -> (At, RequestNumber) {
+    ((position, session, request.0 / REQUESTS_OF_A_BLOCK), request)
+}
 
 /// The members of one group, in their order.
 #[derive(Debug, Default)]
 struct Members {
-    blocks: Blocks,
+    blocks: BTreeMap<At, Block>,
     /// The actors of all, hidden ones too, from the first question for them until the group changes: to go over the members takes as long as to
     /// send them a message.
     actors: OnceLock<Arc<Actors>>,
 }
 
 impl Members {
-    fn insert(&mut self, Standing { position, session, request }: Standing, seat: Seat) {
+    fn insert(&mut self, standing: Standing, seat: Seat) {
         self.actors.take();
-        let block = self.blocks.entry((position, session)).or_default();
+        let (at, request) = at(standing);
+        let block = self.blocks.entry(at).or_default();
         let member = Member { request, seat };
         match block.binary_search_by_key(&request, |other| other.request) {
             Ok(at) => block[at] = member,
@@ -66,9 +74,10 @@ impl Members {
         }
     }
 
-    fn remove(&mut self, Standing { position, session, request }: Standing) {
+    fn remove(&mut self, standing: Standing) {
         self.actors.take();
-        let Entry::Occupied(mut block) = self.blocks.entry((position, session)) else { return };
+        let (at, request) = at(standing);
+        let Entry::Occupied(mut block) = self.blocks.entry(at) else { return };
         if let Ok(at) = block.get().binary_search_by_key(&request, |other| other.request) {
             block.get_mut().remove(at);
         }
@@ -83,14 +92,14 @@ impl Members {
 }
 
 /// Some blocks, in their order.
-type Seen<'a> = dyn Iterator<Item = (&'a (Position, Arc<SessionId>), &'a Block)> + 'a;
+type Seen<'a> = dyn Iterator<Item = (&'a At, &'a Block)> + 'a;
 
 fn actors(blocks: &mut Seen<'_>) -> Actors {
     let mut by_session: BTreeMap<Arc<SessionId>, usize> = BTreeMap::new();
     // Sessions are compared slowly: most are told by where they are kept.
     let mut by_place: BTreeMap<usize, usize> = BTreeMap::new();
     let mut all: Vec<Vec<u64>> = Vec::new();
-    for ((_, session), block) in blocks {
+    for ((_, session, _), block) in blocks {
         let number = *by_place.entry(Arc::as_ptr(session).addr()).or_insert_with(|| {
             *by_session.entry(session.clone()).or_insert_with(|| {
                 all.push(Vec::new());
@@ -118,7 +127,7 @@ impl Groups {
             Some(members) => members,
             None => self.0.entry(group.into()).or_default(),
         };
-        let is_first = || members.blocks.keys().all(|(position, _)| *position != standing.position);
+        let is_first = || members.blocks.keys().all(|(position, ..)| *position != standing.position);
         if !planted!("one-member-a-batch") || is_first() {
             members.insert(standing, seat);
         }
@@ -135,7 +144,7 @@ impl Groups {
 
     pub(super) fn visit(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>) {
         let Some(members) = self.0.get(group) else { return };
-        for ((position, session), block) in &members.blocks {
+        for ((position, session, _), block) in &members.blocks {
             let mut standing =
                 Standing { position: *position, session: session.clone(), request: RequestNumber::default() };
             for Member { request, seat } in block {
@@ -158,18 +167,18 @@ impl TableReader {
     /// The members of a group, in their order. Cost: their number; what changes the group waits meanwhile.
     pub(crate) fn members(&self, group: &str) -> Vec<(Standing, Seat)> {
         self.seen(group, |seen| {
-            let of_block = |((position, session), block): (&(Position, Arc<SessionId>), &Block)| {
-                let member = |Member { request, seat }: &Member| {
+            let mut members = Vec::new();
+            for ((position, session, _), block) in seen {
+                members.extend(block.iter().map(|Member { request, seat }| {
                     let (position, session, request) = (*position, session.clone(), *request);
                     (Standing { position, session, request }, seat.clone())
-                };
-                block.iter().map(member).collect::<Vec<_>>()
-            };
-            seen.flat_map(of_block).collect()
+                }));
+            }
+            members
         })
     }
 
-    /// How many members a group has. Cost: how many times some of them joined together.
+    /// How many members a group has. Cost: at most their number. Nothing is copied.
     pub(crate) fn member_count(&self, group: &str) -> usize {
         self.seen(group, |seen| seen.map(|(_, block)| block.len()).sum())
     }
@@ -220,9 +229,7 @@ impl TableReader {
     fn seen<R: Default>(&self, group: &str, look: impl FnOnce(&mut Seen<'_>) -> R) -> R {
         let rows = &self.0;
         let Some(members) = rows.groups.0.get(group) else { return R::default() };
-        let is_seen = |((position, session), _): &(&(Position, Arc<SessionId>), &Block)| {
-            !rows.is_hidden(session, *position)
-        };
+        let is_seen = |((position, session, _), _): &(&At, &Block)| !rows.is_hidden(session, *position);
         look(&mut members.blocks.iter().filter(is_seen))
     }
 }

@@ -216,7 +216,7 @@ mod tests {
         actor.stop(None);
         running.await.unwrap();
         let (pid, kind) = (actor.get_id().pid(), 7);
-        a.inner.exports.add(actor.get_cell(), Kind(kind), 0);
+        a.inner.exports.add(actor.get_cell(), Kind(kind));
         let cast = || {
             let before = lock(&handle.outbox).queued().0;
             let headers = crate::core::headers::Headers::NONE;

@@ -1,6 +1,9 @@
 //! Which of this node's actors peers may reach.
 
-use std::sync::RwLock;
+use std::sync::{
+    Arc, RwLock,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use callsign_store::lock::{read, write};
 use ractor::{ActorCell, ActorStatus, message::SerializedMessage};
@@ -26,6 +29,8 @@ struct Export {
 #[derive(Default)]
 pub(crate) struct Exports {
     kinds: RwLock<Swept<u64, Export>>,
+    /// How many actors are known to live.
+    living: Arc<AtomicUsize>,
 }
 
 /// One that was found.
@@ -35,19 +40,23 @@ pub(super) struct Exported {
 }
 
 impl Exports {
-    /// Messages of this kind, of whatever type they are. So many actors are known to live.
-    pub(super) fn add(&self, actor: ActorCell, kind: Kind, living: usize) {
-        self.insert(Export { actor, kind, send_to: None }, living);
+    /// None yet. `living` has how many actors are known to live: those are not looked at.
+    pub(crate) fn new(living: Arc<AtomicUsize>) -> Self {
+        Self { kinds: RwLock::default(), living }
+    }
+
+    /// Messages of this kind, of whatever type they are.
+    pub(super) fn add(&self, actor: ActorCell, kind: Kind) {
+        self.insert(Export { actor, kind, send_to: None });
     }
 
     /// Messages of this type.
-    pub(super) fn add_typed<M: RemoteMessage>(&self, actor: ActorCell, living: usize) {
-        let (kind, send_to): (_, SendTo) = (Kind::of_messages::<M>(), send_to::<M>);
-        self.insert(Export { actor, kind, send_to: Some(send_to) }, living);
+    pub(super) fn add_typed<M: RemoteMessage>(&self, actor: ActorCell) {
+        self.insert(Export { actor, kind: Kind::of_messages::<M>(), send_to: Some(send_to::<M>) });
     }
 
-    fn insert(&self, export: Export, living: usize) {
-        let pid = export.actor.get_id().pid();
+    fn insert(&self, export: Export) {
+        let (pid, living) = (export.actor.get_id().pid(), self.living.load(Ordering::Relaxed));
         // Numbers are not used twice, so those of the dead are only in the way.
         write(&self.kinds).insert(pid, export, living, |_, export| export.lives());
     }
@@ -160,11 +169,11 @@ mod tests {
         let exports = Exports::default();
         let (actor, _) = Actor::spawn(None, Taker, ()).await.unwrap();
         let pid = actor.get_id().pid();
-        exports.add(actor.get_cell(), Kind(7), 0);
+        exports.add(actor.get_cell(), Kind(7));
         let mut dead = Vec::new();
         for _ in 0..3000 {
             let (actor, running) = Actor::spawn(None, Taker, ()).await.unwrap();
-            exports.add(actor.get_cell(), Kind(7), 0);
+            exports.add(actor.get_cell(), Kind(7));
             actor.stop(None);
             running.await.unwrap();
             dead.push(actor.get_id().pid());
@@ -186,7 +195,7 @@ mod tests {
     async fn an_actor_whose_messages_do_not_travel_is_as_good_as_gone() {
         let exports = Exports::default();
         let (actor, _) = Actor::spawn(None, LinkSupervisor, ()).await.unwrap();
-        exports.add(actor.get_cell(), Kind(7), 0);
+        exports.add(actor.get_cell(), Kind(7));
         assert_eq!(exports.find(actor.get_id().pid(), 7).map(drop), Err(NotDelivered::Gone));
     }
 }

@@ -28,7 +28,6 @@ pub(crate) struct Watcher {
     actor: ActorCell,
     may_end: Arc<AtomicBool>,
     wanted: Arc<Mutex<Wanted>>,
-    count: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
@@ -60,8 +59,7 @@ impl Watcher {
         let (actor, running) = Actor::spawn(None, WatcherActor, (wanted.clone(), tasks.clone())).await?;
         let may_end = Arc::default();
         tasks.watch("the watcher of actors", running, Arc::clone(&may_end));
-        let count = lock(&wanted).count.clone();
-        Ok(Self { actor: actor.get_cell(), may_end, wanted, count })
+        Ok(Self { actor: actor.get_cell(), may_end, wanted })
     }
 
     /// Has somebody told. The function is called in the watcher's own actor: it must not block.
@@ -74,8 +72,8 @@ impl Watcher {
     }
 
     /// How many actors are watched, and so have not ended, but for a moment.
-    pub(super) fn watched(&self) -> usize {
-        self.count.load(Relaxed)
+    pub(crate) fn count(&self) -> Arc<AtomicUsize> {
+        lock(&self.wanted).count.clone()
     }
 
     /// Nobody is told anything any more.
@@ -228,9 +226,9 @@ mod tests {
         let actor = idle().await;
         let pid = actor.get_id().pid();
         assert!(all.iter().rev().all(|watches| watches.watch(&actor) && watches.watch(&actor)));
-        assert_eq!(watcher.watched(), 1);
+        assert_eq!(watcher.count().load(Relaxed), 1);
         all[1].unwatch(pid);
-        assert_eq!(watcher.watched(), 1, "others want to know");
+        assert_eq!(watcher.count().load(Relaxed), 1, "others want to know");
         let [_, _, gone, ..] = &all[..] else { panic!() };
         assert!(!gone.has_ended(actor.get_id().pid()));
         let mut all = all;
@@ -240,13 +238,13 @@ mod tests {
         for who in [0, 3, 4] {
             assert_eq!(tells.recv().await, Some((who, actor.get_id().pid(), end.clone())));
         }
-        assert_eq!(watcher.watched(), 0);
+        assert_eq!(watcher.count().load(Relaxed), 0);
         // Nobody who is left, nobody's any more, and one that has ended.
         let other = idle().await;
         assert!(all[0].watch(&other));
-        assert_eq!(watcher.watched(), 1);
+        assert_eq!(watcher.count().load(Relaxed), 1);
         all[0].unwatch(other.get_id().pid());
-        assert_eq!(watcher.watched(), 0);
+        assert_eq!(watcher.count().load(Relaxed), 0);
         other.stop_and_wait(None, None).await.unwrap();
         assert!(!all[0].watch(&other), "it has ended");
         assert!(lock(&watcher.wanted).actors.is_empty());
@@ -255,9 +253,9 @@ mod tests {
         last.kill();
         assert_eq!(tells.recv().await, Some((0, last.get_id().pid(), End::stopped(Some("killed")))));
         let still = idle().await;
-        assert!(all[0].watch(&still) && watcher.watched() == 1);
+        assert!(all[0].watch(&still) && watcher.count().load(Relaxed) == 1);
         drop(all);
-        assert_eq!(watcher.watched(), 0);
+        assert_eq!(watcher.count().load(Relaxed), 0);
         assert!(lock(&watcher.wanted).listeners.is_empty());
         watcher.end();
     }
