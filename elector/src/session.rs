@@ -10,8 +10,8 @@
 //!
 //! - while a node trusts its session, the session is open (P1): trust counts from the *start* of a beat that
 //!   committed, closing from the *end* of a read that showed it, and closing is atomic with the beat it races;
-//! - a node that died is closed within S and one observation, at once where the store proves the death (P8);
-//! - every closing of a session that this node saw open is reported once.
+//! - a node that died is closed within S and one observation of whoever observes it, at once where the store proves the death (P8);
+//! - every closing of a session that this node [observes](Observed) and saw open is reported once.
 //!
 //! Does not promise that a node with a session can be reached, or that one without is dead.
 //!
@@ -32,7 +32,7 @@ pub use crate::{
         Effect, Input, RequestId, Session,
         config::SessionConfig,
         event::{Obstacle, SessionEvent, SessionFailure},
-        observe::SessionSight,
+        observe::{Observed, SessionSight},
         timing::{self, SessionTiming, TimingError},
     },
     driver::{

@@ -62,6 +62,7 @@ pub struct Config {
     pub(crate) link: LinkTiming,
     pub(crate) limits: LinkLimits,
     pub(crate) snapshot_chunk: usize,
+    pub(crate) observers: usize,
     pub(crate) watch_room: usize,
     pub(crate) watch_memory: usize,
     pub(crate) network: Network,
@@ -97,6 +98,7 @@ impl Config {
             link: LinkTiming::default(),
             limits: LinkLimits::default(),
             snapshot_chunk: Tuning::default().chunk_names,
+            observers: Tuning::default().observers,
             watch_room: 1024,
             watch_memory: Tuning::default().watch_bytes,
             network: Network::Tcp,
@@ -253,6 +255,15 @@ impl Config {
     #[must_use]
     pub fn snapshot_chunk(mut self, names: usize) -> Self {
         self.snapshot_chunk = names.max(1);
+        self
+    }
+
+    /// How many members this node has observe the sessions of all while it leads, beside itself. Default 3. The others read little of the
+    /// store while they hear the leader. Fewer: if they die with the leader, the others find it later. More: each reads as much as there are
+    /// members.
+    #[must_use]
+    pub fn observers(mut self, members: usize) -> Self {
+        self.observers = members;
         self
     }
 

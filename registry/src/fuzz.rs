@@ -142,6 +142,7 @@ impl World {
                 batch_bytes: 90_000,
                 watch_bytes: 2000,
                 missed_bytes: 1000,
+                observers: 1,
                 watch_looks: 16,
             },
         };

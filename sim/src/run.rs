@@ -45,7 +45,8 @@ impl Simulated for Scenario {
     }
 }
 
-type TemplateKey = (usize, bool, bool, (usize, usize, u64, usize), BTreeSet<NodeId>, (u64, bool, bool));
+type TemplateKey = (usize, bool, bool, (usize, usize, u64, [usize; 2]), BTreeSet<NodeId>, Kinds);
+type Kinds = (u64, bool, bool, bool);
 
 /// Clusters that are formed and at rest, from which runs begin.
 #[derive(Debug, Default)]
@@ -69,8 +70,8 @@ impl Templates {
             return fresh(profile, kind);
         }
         let newer = profile.newer.clone();
-        let sizes = (profile.lane, profile.lag, profile.sweep, profile.own_names);
-        let kinds = (kind, profile.faults.back > 0, profile.offers);
+        let sizes = (profile.lane, profile.lag, profile.sweep, [profile.own_names, profile.observers]);
+        let kinds = (kind, profile.faults.back > 0, profile.offers, profile.tells);
         let key = (profile.nodes, profile.eager, profile.proof, sizes, newer, kinds);
         self.0.entry(key).or_insert_with(|| formed(profile, kind)).clone()
     }
@@ -93,9 +94,11 @@ fn fresh(profile: &Profile, kind: u64) -> World {
     }
     setup.tuning.max_lag = profile.lag;
     setup.tuning.own_names = profile.own_names;
+    setup.tuning.observers = profile.observers;
     setup.session.sweep_after = Duration::from_millis(profile.sweep);
     setup.elector.sweep_after = Duration::from_millis(profile.sweep);
     setup.watches = true;
+    setup.tells = profile.tells;
     setup.offers = profile.offers;
     setup.seed = 1000 + kind;
     let mut world = World::new(setup);

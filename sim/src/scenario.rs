@@ -204,6 +204,10 @@ pub struct Profile {
     pub permits: Vec<Permits>,
     /// Whether holders offer their names when their nodes drain, and others take what is offered.
     pub offers: bool,
+    /// Whether the store tells of changes. If not, they are found by polls.
+    pub tells: bool,
+    /// How many members a leader has observe the sessions of all.
+    pub observers: usize,
     /// How many names of its own actors a member goes over at a time.
     pub own_names: usize,
 }

@@ -101,6 +101,8 @@ pub struct Setup {
     pub newer: BTreeSet<NodeId>,
     /// Whether each process has readers that watch.
     pub watches: bool,
+    /// Whether the store tells electors of changes. If not, they find them by polls.
+    pub tells: bool,
     /// Whether holders offer their names when their nodes drain, and others take what is offered.
     pub offers: bool,
     /// Whether applications have references to actors of other nodes.
@@ -157,6 +159,7 @@ impl Setup {
                 batch_bytes: 1200,
                 watch_bytes: 1600,
                 missed_bytes: 1200,
+                observers: 3,
                 watch_looks: 4096,
             },
             proof: true,
@@ -168,6 +171,7 @@ impl Setup {
             window: 32,
             newer: BTreeSet::new(),
             watches: false,
+            tells: true,
             offers: false,
             references: false,
             seed: 1,

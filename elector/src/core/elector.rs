@@ -25,6 +25,7 @@ mod handoff;
 mod lineage;
 mod plan;
 mod reading;
+mod resting;
 mod said;
 mod silence;
 mod sweeper;
@@ -48,6 +49,7 @@ use self::{
     handoff::{Answer, Handoff},
     lineage::Known,
     reading::Reading,
+    resting::Rest,
     silence::Silence,
     wanted::Wanted,
 };
@@ -92,6 +94,8 @@ enum Leaving {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Read,
+    /// Of what was read, only that by which it is seen whether the rest has changed.
+    Glance,
     /// A page of authors, to see which are of no use.
     SweepPage,
     /// What the store has of authors that may be swept.
@@ -148,6 +152,7 @@ pub struct Elector {
     reading: Option<Reading>,
     queue_limit: usize,
     wanted: Wanted,
+    rest: Rest,
     doing: Option<(OpId, Doing)>,
     next_op: OpId,
     /// Whether to read as soon as possible.
@@ -198,6 +203,7 @@ impl Elector {
             walk: Walk::default(),
             reading: None,
             queue_limit: QUEUE_LIMIT,
+            rest: Rest::default(),
             doing: None,
             next_op: OpId(0),
             stale: true,
@@ -228,6 +234,7 @@ impl Elector {
             Input::Notice(notice) => self.on_notice(now, notice),
             Input::ReadDone { id, result } => match self.doing.take() {
                 Some((doing, Doing::Read)) if doing == id => fresh = self.on_read(now, result, effects),
+                Some((doing, Doing::Glance)) if doing == id => self.on_glance(now, result, effects),
                 Some((doing, Doing::SweepPage)) if doing == id => match result {
                     Ok(read) => self.on_sweep_page(now, &read, effects),
                     Err(_) => self.walk.put_off(now, self.config.timing.sweep_after),
@@ -321,6 +328,7 @@ impl Elector {
             Notice::Concerned { nodes } => {
                 self.stale |= self.wanted.name(nodes);
             }
+            Notice::Rests(rests) => self.stale |= self.rest.turn_to(rests),
             Notice::Configure(change) => {
                 self.configure = Some(self.configure.unwrap_or_default().with(&change));
             }
@@ -348,19 +356,7 @@ impl Elector {
         result: Result<ReadResult, StoreError>,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let result = match result {
-            Ok(result) => result,
-            Err(StoreError::Unavailable(reason)) => {
-                self.read_failures += 1;
-                if self.read_failures == 1 {
-                    effects.push(Effect::Emit(ElectorEvent::Unavailable { reason }));
-                }
-                self.stale = true;
-                self.back_off(now, self.read_failures);
-                return false;
-            }
-        };
-        self.read_failures = 0;
+        let Some(result) = self.answer(now, result, effects) else { return false };
         let (limit, asked, former) = (self.queue_limit, self.wanted.nodes(), self.reading.as_ref());
         let reading = Reading::new(&self.keys, limit, asked, self.used, former, result);
         if !self.is_our_store(now, &reading, effects) {
@@ -370,6 +366,37 @@ impl Elector {
         let (reading, is_incomplete) = self.wanted.of(node, reading);
         self.stale |= is_incomplete;
         let Some(reading) = reading else { return false };
+        self.rest.has_read_all(now);
+        self.take_in(now, reading, effects);
+        true
+    }
+
+    /// What the store answered. Without an answer it is asked again.
+    fn answer(
+        &mut self,
+        now: Time,
+        result: Result<ReadResult, StoreError>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<ReadResult> {
+        match result {
+            Ok(result) => {
+                self.read_failures = 0;
+                Some(result)
+            }
+            Err(StoreError::Unavailable(reason)) => {
+                self.read_failures += 1;
+                if self.read_failures == 1 {
+                    effects.push(Effect::Emit(ElectorEvent::Unavailable { reason }));
+                }
+                self.stale = true;
+                self.back_off(now, self.read_failures);
+                None
+            }
+        }
+    }
+
+    /// From now on the store is known to be like this.
+    fn take_in(&mut self, now: Time, reading: Reading, effects: &mut Vec<Effect>) {
         self.poll_at = now + self.config.timing.poll + self.seed.below(self.config.timing.poll / 4);
         self.await_own(now, &reading);
         if planted!("watch-without-poll") {
@@ -402,7 +429,6 @@ impl Elector {
         }
         self.show(effects);
         self.finish_leaving(effects);
-        true
     }
 
     /// Nothing rings when an entry is taken off the queue. So an elector that waits for its own one looks again soon, and then more and more seldom.
@@ -529,6 +555,9 @@ impl Elector {
         }
         self.ask_for_handoff(now, effects);
         // What was just read is acted on first, though it may be stale already: else, in a busy store, nothing is done.
+        if !fresh && !self.stale && now >= self.poll_at && self.may_glance(now) {
+            return self.glance(effects);
+        }
         if !fresh && (self.stale || now >= self.poll_at) {
             return self.read(effects);
         }

@@ -14,7 +14,12 @@ use self::{
     event::{Obstacle, SessionEvent, SessionFailure},
     timing::TimingError,
 };
-use self::{observe::Observer, own::Own, suspicion::Suspicions, sweeper::Sweeper};
+use self::{
+    observe::{Observed, Observer},
+    own::Own,
+    suspicion::Suspicions,
+    sweeper::Sweeper,
+};
 use crate::core::past::Fact;
 
 pub(crate) mod config;
@@ -79,6 +84,8 @@ pub enum Input {
     },
     /// Whether some member of this node leads. Leaders close silent sessions first.
     Leads(bool),
+    /// Whose sessions this node is to observe from now on.
+    Observe(Observed),
     /// Stop trusting, close the session, and never open one again.
     Leave,
     /// In place of [`Start`](Self::Start): nothing is to be opened or trusted. The session of this number is to be closed,
@@ -239,6 +246,7 @@ impl Session {
             }
             Input::Missing { since, facts } => self.doubt(now, since, facts, effects),
             Input::Leads(leads) => self.leads = leads,
+            Input::Observe(observed) => self.observer.turn_to(now, observed),
             Input::Leave => self.leave(now, effects),
             Input::Close(number) => self.close_inherited(now, number),
         }

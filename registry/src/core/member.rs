@@ -9,6 +9,7 @@ mod answers;
 mod behind;
 mod calls;
 mod drain;
+mod duty;
 mod known;
 mod leaving;
 mod lineage;
@@ -45,7 +46,7 @@ use callsign_store::{
     random::splitmix,
 };
 
-use self::{ahead::Ahead, behind::Behind, drain::Drain, lineage::Told, their_links::TheirLinks};
+use self::{ahead::Ahead, behind::Behind, drain::Drain, duty::Duty, lineage::Told, their_links::TheirLinks};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, offer_all},
     handoff::{Handoff, Step, reset_conditions},
@@ -154,6 +155,7 @@ pub struct Member<T> {
     synced_told: Time,
     hopeless_since: Option<Time>,
     drain: Drain,
+    duty: Duty,
     /// What is said when the host has nothing more to do for its actors.
     behind: Vec<Behind>,
     /// Messages to itself.
@@ -189,6 +191,7 @@ impl<T: Table> Member<T> {
             synced_told: Time::ZERO,
             hopeless_since: None,
             drain: Drain::new(),
+            duty: Duty::default(),
             behind: Vec::new(),
             own: VecDeque::new(),
             config,

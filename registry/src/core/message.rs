@@ -274,6 +274,13 @@ pub enum Message {
         linked: Vec<NodeName>,
         position: Position,
     },
+
+    /// Leader to member, with each heartbeat, if there are members that may rest: who observes the sessions of all.
+    Observers {
+        epoch: Epoch,
+        #[serde(deserialize_with = "bounded::members")]
+        observers: Vec<NodeName>,
+    },
 }
 
 /// Why a message could not be read. Nothing of it was acted on.
@@ -335,6 +342,7 @@ impl Message {
             Self::Replicate { epoch, .. }
             | Self::ApplyNamesSnapshot { epoch, .. }
             | Self::Heartbeat { epoch, .. }
+            | Self::Observers { epoch, .. }
             | Self::SnapshotChunk { end: Some((epoch, _)), .. }
             | Self::TransferSnapshot { epoch }
             | Self::RunHandoff { epoch } => Some(*epoch),
@@ -378,6 +386,7 @@ impl Message {
             Self::Take(_) => "take",
             Self::LinksWanted => "links_wanted",
             Self::Links { .. } => "links",
+            Self::Observers { .. } => "observers",
         }
     }
 

@@ -18,7 +18,7 @@
 //! chooses. Who tells whom what is decided here and in [`registry`](super::registry), and nowhere else.
 //!
 //! Promises: a registry hears everything that the session says from its joining on, and first how the session is then; the session
-//! hears that the node leads while it leads some registry; the node is linked to the members of all its registries; a node that
+//! hears that the node leads while it leads some registry, and observes all others unless others look after each of its registries; the node is linked to the members of all its registries; a node that
 //! leaves, or has failed, closes its session, and is gone when that is confirmed; a registry knows what the node may do by its
 //! certificate before it joins, and hears of each change.
 
@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use callsign_elector::{
     elector,
-    session::{self, Session, SessionConfig, SessionEvent, TimingError},
+    session::{self, Observed, Session, SessionConfig, SessionEvent, TimingError},
 };
 use callsign_store::{
     Time,
@@ -89,6 +89,8 @@ pub struct NodeCore {
     joined: BTreeSet<RegistryName>,
     /// The registries that it leads.
     leads: BTreeSet<RegistryName>,
+    /// The registries that others look after, and the leaders of these.
+    rests_in: BTreeMap<RegistryName, BTreeSet<NodeName>>,
     /// The members of each registry, and where they are.
     members: BTreeMap<RegistryName, Vec<(NodeName, String)>>,
 }
@@ -107,6 +109,7 @@ impl NodeCore {
             permits: Permits::default(),
             joined: BTreeSet::new(),
             leads: BTreeSet::new(),
+            rests_in: BTreeMap::new(),
             members: BTreeMap::new(),
         })
     }
@@ -139,6 +142,9 @@ impl NodeCore {
             return true;
         }
         self.joined.insert(registry.clone());
+        if !self.rests_in.is_empty() {
+            self.tell_session(session::Input::Observe(self.observed()), effects);
+        }
         // Before it can say that it joins.
         if self.permits != Permits::default() {
             Self::tell_permits(registry, &self.permits, effects);
@@ -235,14 +241,35 @@ impl NodeCore {
     }
 
     fn for_session(&mut self, registry: RegistryName, input: session::Input) -> session::Input {
-        let session::Input::Leads(leads) = input else { return input };
-        if leads {
-            self.leads.insert(registry);
-        } else {
-            self.leads.remove(&registry);
+        match input {
+            session::Input::Leads(leads) => {
+                if leads {
+                    self.leads.insert(registry);
+                } else {
+                    self.leads.remove(&registry);
+                }
+                // The node leads while it leads some registry.
+                session::Input::Leads(!self.leads.is_empty())
+            }
+            session::Input::Observe(observed) => {
+                match observed {
+                    Observed::All => _ = self.rests_in.remove(&registry),
+                    Observed::Only(leaders) => _ = self.rests_in.insert(registry, leaders),
+                }
+                session::Input::Observe(self.observed())
+            }
+            input => input,
         }
-        // The node leads while it leads some registry.
-        session::Input::Leads(!self.leads.is_empty())
+    }
+
+    /// Whose sessions it observes: those of all nodes, unless others look after each of its registries.
+    fn observed(&self) -> Observed {
+        let rests = self.joined.iter().all(|registry| self.rests_in.contains_key(registry));
+        if rests {
+            Observed::Only(self.rests_in.values().flatten().cloned().collect())
+        } else {
+            Observed::All
+        }
     }
 
     /// One that says two addresses is where the last registry, in the order of their names, has it.

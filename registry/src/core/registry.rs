@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use callsign_elector::elector::ElectorTiming;
 use callsign_elector::{
     elector::{self, Elector, ElectorConfig, ElectorEvent, View},
-    session::{self, SessionEvent},
+    session::{self, Observed, SessionEvent},
 };
 #[cfg(any(test, feature = "cores", feature = "fuzz"))]
 use callsign_store::ids::ClusterName;
@@ -194,6 +194,11 @@ impl<T: Table> RegistryCore<T> {
             Effect::Tell(tell) => Told::Elector(elector::Input::Notice(tell.clone().into())),
             Effect::Suspect { node, incarnation } => {
                 Told::Session(session::Input::Suspect { node: node.clone(), incarnation: *incarnation })
+            }
+            Effect::Observe(observed) => {
+                let rests = elector::Notice::Rests(*observed != Observed::All);
+                self.put(Queue::OfMember, Told::Elector(elector::Input::Notice(rests)));
+                Told::Session(session::Input::Observe(observed.clone()))
             }
             // Whoever leads looks after silent sessions first.
             Effect::Event(Event::Serving { .. }) => Told::Session(session::Input::Leads(true)),

@@ -32,6 +32,9 @@ pub struct Tuning {
     pub watch_bytes: usize,
     /// How many bytes of names one reader may have missed. More: it gets everything anew.
     pub missed_bytes: usize,
+    /// How many members a leader has observe the sessions of all, beside itself. Fewer: if they die with the leader, the others find it later. More:
+    /// each reads the sessions of all members.
+    pub observers: usize,
     /// How many changes are looked at in a step for all who watch. Larger: what comes meanwhile waits for longer.
     pub watch_looks: usize,
 }
@@ -49,6 +52,7 @@ impl Default for Tuning {
             batch_bytes: MAX_BATCH_BYTES,
             watch_bytes: 4 << 20,
             missed_bytes: 256 << 10,
+            observers: 3,
             watch_looks: 8192,
         }
     }

@@ -224,6 +224,7 @@ impl Node {
             seed: self.config.entropy.draw(),
             tuning: Tuning {
                 chunk_names: self.config.snapshot_chunk,
+                observers: self.config.observers,
                 watch_bytes: self.config.watch_memory,
                 missed_bytes: self.config.watch_memory.min(tuning.missed_bytes),
                 ..tuning

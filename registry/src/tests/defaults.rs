@@ -27,7 +27,14 @@ fn the_defaults_of_a_node_are_these() {
         &config.link,
         &LinkLimits::default(),
         &Tuning::default(),
-        &(config.snapshot_chunk, config.watch_room, config.watch_memory, options.wait, options.on_outage),
+        &(
+            config.snapshot_chunk,
+            config.observers,
+            config.watch_room,
+            config.watch_memory,
+            options.wait,
+            options.on_outage,
+        ),
         &NameRefOptions::default(),
     ]);
     assert_eq!(
@@ -47,8 +54,8 @@ fn the_defaults_of_a_node_are_these() {
              references: 262144 }",
             "Tuning { cut_worth: 256, chunk_names: 1024, snapshot_window: 8, memory_bytes: 16777216, \
              max_lag: 67108864, slice_names: 1024, own_names: 256, batch_bytes: 90000, watch_bytes: 4194304, missed_bytes: 262144, \
-             watch_looks: 8192 }",
-            "(1024, 1024, 4194304, None, None)",
+             observers: 3, watch_looks: 8192 }",
+            "(1024, 3, 1024, 4194304, None, None)",
             "NameRefOptions { buffer: 1024, deadline: 10s }",
         ]
     );
@@ -97,6 +104,7 @@ fn what_is_set_is_what_a_node_has() {
     // A chunk without a name would never get to the end of the table.
     let chunks = [0, 1, 9].map(|names| config.clone().snapshot_chunk(names).snapshot_chunk);
     assert_eq!(chunks, [1, 1, 9]);
+    assert_eq!(config.clone().observers(1).observers, 1);
     // Without room nothing would ever be given, and nobody would say that there is room again.
     let rooms = [0, 2, 9].map(|events| config.clone().watch_room(events).watch_room);
     assert_eq!((rooms, config.watch_memory(7).watch_memory), ([2, 2, 9], 7));

@@ -306,6 +306,7 @@ fn messages() -> Vec<(&'static str, Message)> {
             },
         ),
         ("Links/none", Message::Links { linked: Vec::new(), position: Position(0) }),
+        ("Observers", Message::Observers { epoch, observers: vec![NodeName::new("b").unwrap()] }),
     ]
 }
 

@@ -75,6 +75,30 @@ pub const MASKED: &[Masked] = &[
         by: "The time of the drain: it ends, and the name is freed as ever. A test of `offers`, and one of whole nodes, see it.",
     },
     Masked {
+        name: "leader-not-observed",
+        file: "registry/src/core/member/duty.rs",
+        what: "Observes nobody while it rests, not even the leader.",
+        by: "Silence: a leader that dies is not heard, so that it is accused and loses the seat. Its successor observes all, and closes its              session. That takes longer. A test of `duty` sees it.",
+    },
+    Masked {
+        name: "rests-for-ever",
+        file: "registry/src/core/member/duty.rs",
+        what: "Rests on, whether or not it hears the leader.",
+        by: "The leader's session, which all observe: when it is closed, nobody leads, and nobody rests; and the next leader observes all. A test              of `duty` sees it.",
+    },
+    Masked {
+        name: "rests-while-something-waits",
+        file: "elector/src/core/elector/resting.rs",
+        what: "Looks at little also while an entry waits, a lock is held or nobody leads.",
+        by: "The leader and its observers, which read everything; and what a member itself is about to do, which it does only by what it has              read anew. A test of `resting` sees it.",
+    },
+    Masked {
+        name: "glance-sees-no-change",
+        file: "elector/src/core/elector/resting.rs",
+        what: "Goes by what it read before, although a record has changed that says that more may have changed.",
+        by: "Messages: a leader of an epoch that a member has not read has it read everything. Members that came it learns of within a minute.              A test of `resting` sees it.",
+    },
+    Masked {
         name: "any-decline-passes-over",
         file: "registry/src/core/host/offers.rs",
         what: "Takes what a node says of one offer for an answer to another one.",

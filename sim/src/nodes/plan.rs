@@ -29,6 +29,8 @@ pub struct Plan {
     pub unsure: u64,
     /// How many names a chunk of a snapshot has.
     pub chunk: usize,
+    /// How many members a leader has observe.
+    pub observers: usize,
     /// Whether connections and the queues before them hold little.
     pub is_narrow: bool,
     /// Whether the nodes also take turns to lead a singleton.
@@ -53,6 +55,7 @@ impl Plan {
             chunk: [2, 8, 16, 4096][rng.index(4)],
             is_narrow: rng.per_mille(700),
             has_office: rng.per_mille(250),
+            observers: [0, 1, 3][rng.index(3)],
             without: None,
         }
     }

@@ -211,6 +211,7 @@ impl World {
             .entropy(Entropy::seeded(splitmix(seed ^ 3)))
             .turns(place.life.clone())
             .snapshot_chunk(self.plan.chunk)
+            .observers(self.plan.observers)
             .watch_room(if self.plan.is_narrow { 4 } else { 1024 })
             .watch_memory(if self.plan.is_narrow { 4 << 10 } else { 4 << 20 })
             .link_limits(if self.plan.is_narrow { narrow } else { usual })

@@ -77,6 +77,8 @@ pub(super) fn standard(rng: &mut Rng) -> Profile {
         most_ops: usize::MAX,
         permits: Vec::new(),
         own_names: 64,
+        observers: 3,
+        tells: true,
         offers: false,
     }
 }

@@ -137,6 +137,7 @@ impl World {
             ElectorEffect::Commit { id, transaction } => {
                 self.ask(node, CoreId::Elector, id.0, Request::Commit(Arc::new(transaction)));
             }
+            ElectorEffect::Watch { .. } if !self.setup.tells => {}
             ElectorEffect::Watch { keys, since } => {
                 let fired = keys.iter().any(|key| self.store.changed_since(key, since));
                 if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
@@ -414,7 +415,7 @@ impl World {
             Effect::Offered(offered) => self.take_offered(node, &offered),
             Effect::Give { name, claim, consent, to } => self.give(node, name, (claim, consent), &to),
             // Whoever listens changes nothing here, the session was told by the core, and readers were judged.
-            Effect::Same { .. } | Effect::Suspect { .. } | Effect::Given { .. } => {}
+            Effect::Same { .. } | Effect::Suspect { .. } | Effect::Observe(_) | Effect::Given { .. } => {}
             Effect::Forget { claim } => self.flag_on_the_way(node, claim),
             Effect::Tell(tell) => {
                 if let Tell::Synced(epoch, position) = tell {

@@ -40,6 +40,12 @@ pub(crate) fn all() -> Costs {
         ("1000 actors join a group at once", group()),
         ("1 broadcast to 1000 actors on each of two nodes", broadcast()),
         ("10000 names when a node joins", joined()),
+        // Last: the more actors there were in this process, the longer are their numbers.
+        ("1 minute in which nothing happens on 9 nodes: the leader, an observer, one that rests", idle_of(9)),
+        (
+            "1 minute in which nothing happens on 17 nodes: the leader, an observer, one that rests",
+            idle_of(17),
+        ),
     ]
     .map(|(script, tally)| (script.to_owned(), tally))
     .into()
@@ -60,6 +66,23 @@ async fn register(node: &Registry, names: &[String], actor: &ActorRef<Act>) {
 
 fn idle() -> Tally {
     counted(async |_| (), async |_, ()| sleep(Duration::from_secs(60)).await)
+}
+
+/// The first one leads, and names those that come next as observers. What the last one asks of the store does not depend on their number.
+fn idle_of(nodes: usize) -> Tally {
+    let names = ["d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"];
+    let names = &names[..nodes - 3];
+    let prepare = async |cluster: &Cluster| {
+        let mut others = Vec::new();
+        for name in names {
+            others.push(cluster.join(name).await);
+        }
+        others
+    };
+    // It keeps them until the minute is over.
+    let all = counted(prepare, async |_, _others| sleep(Duration::from_secs(60)).await);
+    let shown = ["a", "b", names[names.len() - 1]].map(|node| format!(" by {node}"));
+    all.into_iter().filter(|(what, _)| shown.iter().any(|by| what.ends_with(by))).collect()
 }
 
 fn minute(on: fn(&Cluster) -> &Registry) -> Tally {

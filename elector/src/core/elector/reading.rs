@@ -30,17 +30,20 @@ use crate::core::{
 /// so many [join](crate::core::state::MAX_MEMBERS).
 const MAX_ROWS: usize = 10_000;
 
-const TERM: usize = 0;
-const LOCK: usize = 1;
+pub(super) const TERM: usize = 0;
+pub(super) const LOCK: usize = 1;
 const COMMIT: usize = 2;
 const FLOOR: usize = 3;
-// 4 is the mark of the queue: only its bytes count.
+/// Only its bytes count.
+pub(super) const QUEUE_MARK: usize = 4;
 const AUTHOR: usize = 5;
 const AUTHOR_FLOOR: usize = 6;
 const SESSION_FLOOR: usize = 7;
-const SETTINGS: usize = 8;
-const LINEAGE: usize = 9;
-const MEMBERS: usize = 10;
+pub(super) const SETTINGS: usize = 8;
+pub(super) const LINEAGE: usize = 9;
+/// So many records come first.
+pub(super) const RECORDS: usize = 10;
+const MEMBERS: usize = RECORDS;
 const QUEUE: usize = 11;
 /// The session of the first of the nodes that were asked for; those of the others follow.
 const SESSIONS: usize = 12;
@@ -75,7 +78,23 @@ pub(super) struct Reading {
     pub(super) corrupt: Vec<(Key, String)>,
     pub(super) raw: Arc<BTreeMap<Key, Value>>,
     /// The nodes whose sessions were asked for.
-    asked: BTreeSet<NodeName>,
+    pub(super) asked: BTreeSet<NodeName>,
+}
+
+/// The records that an elector always reads, in this order.
+pub(super) fn records(keys: &RegistryKeys, node: &NodeName) -> Vec<Read> {
+    vec![
+        read_key(keys.term()),
+        read_key(keys.lock()),
+        read_key(keys.commit()),
+        read_key(keys.floor()),
+        read_key(keys.queue()),
+        read_key(keys.author(node)),
+        read_key(keys.author_floor()),
+        read_key(keys.cluster().session_floor()),
+        read_key(keys.settings()),
+        read_key(keys.cluster().lineage()),
+    ]
 }
 
 /// What to read: everything at one version, so that no decision mixes two states.
@@ -87,20 +106,9 @@ pub(super) fn reads(
     queue_limit: usize,
     nodes: &BTreeSet<NodeName>,
 ) -> Vec<Read> {
-    let mut reads = vec![
-        read_key(keys.term()),
-        read_key(keys.lock()),
-        read_key(keys.commit()),
-        read_key(keys.floor()),
-        read_key(keys.queue()),
-        read_key(keys.author(node)),
-        read_key(keys.author_floor()),
-        read_key(keys.cluster().session_floor()),
-        read_key(keys.settings()),
-        read_key(keys.cluster().lineage()),
-        read_range(keys.members(), MAX_ROWS),
-        read_range(keys.queue_entries(), queue_limit),
-    ];
+    let mut reads = records(keys, node);
+    reads.push(read_range(keys.members(), MAX_ROWS));
+    reads.push(read_range(keys.queue_entries(), queue_limit));
     reads.extend(nodes.iter().map(|node| read_key(keys.cluster().session(node))));
     reads
 }
@@ -207,6 +215,12 @@ impl Reading {
     pub(super) fn queued_authors(&self) -> Option<BTreeSet<NodeName>> {
         let entries = self.queue.iter().filter_map(|queued| queued.entry.as_ref().ok());
         (!self.queue_is_longer).then(|| entries.map(|entry| entry.author.node.clone()).collect())
+    }
+
+    /// Whether nothing is under way by what it shows, and all of it could be read.
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_led = |state: &ElectionState| state.lock.is_none() && state.term.leader.is_some();
+        self.state.as_ref().is_some_and(is_led) && self.queue.is_empty() && self.corrupt.is_empty()
     }
 
     /// The bytes that a key had.

@@ -9,6 +9,7 @@ mod configuring;
 mod harness;
 mod lock;
 mod queue;
+mod resting;
 mod seat;
 mod voice;
 

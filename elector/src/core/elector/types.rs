@@ -109,6 +109,9 @@ pub enum Notice {
         /// The nodes.
         nodes: BTreeSet<NodeName>,
     },
+    /// Whether others look after the registry: then the elector reads the rest of the store only if what it looks at has changed. At first
+    /// it does not rest.
+    Rests(bool),
     /// The own member wants this to be set for all members. It is said once, as soon as the own node is a member; the
     /// [`View`] shows what came of it. What was asked for before, and not said yet, is said with it.
     Configure(Settings),

@@ -14,6 +14,7 @@ use callsign_store::{
     record::Record,
     time::Time,
 };
+use serde::{Deserialize, Serialize};
 
 use super::{
     Effect, Phase, RequestId, Session,
@@ -48,10 +49,21 @@ pub struct SessionSight {
     pub lease: Duration,
 }
 
+/// Whose sessions a node observes, beside its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Observed {
+    /// Those of all nodes.
+    #[default]
+    All,
+    /// Those of these nodes: others see to the rest.
+    Only(BTreeSet<NodeName>),
+}
+
 /// What the node knows of the others' sessions: of the open ones. A session that is over is reported and forgotten, so that
 /// nodes that are no more cost nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Observer {
+    observed: Observed,
     peers: BTreeMap<NodeName, Peer>,
     /// Nodes to look at, although no mark says that their sessions are open.
     unmarked: BTreeSet<NodeName>,
@@ -127,6 +139,7 @@ fn session(node: &NodeName, record: &SessionRecord) -> SessionId {
 impl Observer {
     pub(super) fn new(jitter: &mut SplitMix64) -> Self {
         Self {
+            observed: Observed::All,
             peers: BTreeMap::new(),
             unmarked: BTreeSet::new(),
             reading: None,
@@ -146,6 +159,26 @@ impl Observer {
     pub(super) fn interrupt(&mut self) {
         self.reading = None;
         self.unbroken &= planted!("own-lapse-counts-as-silence");
+    }
+
+    /// From now on it observes these. Of whom it did not observe before it knows nothing, and counts from the first read on.
+    pub(super) fn turn_to(&mut self, now: Time, observed: Observed) {
+        if self.observed == observed {
+            return;
+        }
+        self.observed = observed;
+        // What is being read was asked for by who was to be observed then.
+        self.reading = None;
+        self.due = now;
+    }
+
+    /// Whose records are read first. The marks show who else is open, if all are to be observed.
+    fn asked(&self) -> Vec<NodeName> {
+        let known: Box<dyn Iterator<Item = &NodeName>> = match &self.observed {
+            Observed::All => Box::new(self.peers.keys()),
+            Observed::Only(nodes) => Box::new(nodes.iter().filter(|node| !self.unmarked.contains(*node))),
+        };
+        known.chain(&self.unmarked).cloned().collect()
     }
 
     /// What it has seen is of a store that went back: all counts begin again.
@@ -170,7 +203,14 @@ impl Observer {
 
     /// Looks at a node whose record is open without a mark that says so.
     pub(super) fn look_at(&mut self, node: NodeName) {
-        if !self.peers.contains_key(&node) {
+        if self.observed == Observed::All && !self.peers.contains_key(&node) {
+            self.unmarked.insert(node);
+        }
+    }
+
+    /// Looks at a node once more, although it is not one of those that are observed.
+    fn look_again_at(&mut self, node: NodeName) {
+        if matches!(&self.observed, Observed::Only(nodes) if !nodes.contains(&node)) {
             self.unmarked.insert(node);
         }
     }
@@ -372,8 +412,12 @@ impl Session {
             .is_some_and(|r| r.incarnation == incarnation || planted!("proof-of-another-incarnation"))
         {
             self.close(now, node, effects);
-        } else {
+        } else if self.observer.observed == Observed::All {
             self.observer.due = now;
+        } else {
+            // Those who observe it may not have the proof. They go first, so that not all nodes close it at the same time.
+            self.observer.look_again_at(node.clone());
+            self.observer.due = self.observer.due.min(now + self.observer.patience);
         }
     }
 
@@ -420,6 +464,7 @@ impl Session {
                 }
             }
             CommitOutcome::Conflict | CommitOutcome::Unknown => {
+                self.observer.look_again_at(node);
                 self.observer.due = self.observer.due.min(now + LOOK_AGAIN);
             }
             // The next observation finds it as silent as before.
@@ -436,9 +481,9 @@ impl Session {
         }
         let may = self.phase == Phase::Open && self.is_trusted();
         if may && self.observer.reading.is_none() && self.observer.due <= now {
-            let marks_from = Some(self.keys.open_marks().start);
-            let known = self.observer.peers.keys().chain(&self.observer.unmarked).cloned();
-            let (asked, shown) = (known.collect(), BTreeMap::new());
+            let is_all = self.observer.observed == Observed::All;
+            let marks_from = is_all.then(|| self.keys.open_marks().start);
+            let (asked, shown) = (self.observer.asked(), BTreeMap::new());
             let reading = Reading {
                 id: RequestId(0),
                 deadline: now,

@@ -19,6 +19,7 @@ use crate::{
 mod leave;
 mod lineage;
 mod observe;
+mod observed;
 mod own;
 
 const S: u64 = 10_000;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use callsign_elector::{elector, lineage::LineageNumber, record::LogEnd};
+use callsign_elector::{elector, lineage::LineageNumber, record::LogEnd, session::Observed};
 use callsign_store::{
     Key, Read, Transaction, Value,
     ids::{Epoch, Incarnation, NodeName, Position},
@@ -78,6 +78,8 @@ pub enum Effect {
     /// Queue a message on a link, if it is still up: over another one it would come to another process, or out of turn.
     /// `None` only within a step.
     Send { to: NodeName, link: Option<u64>, message: Message },
+    /// From now on the node is to observe these sessions, as far as this registry is concerned. Its elector rests unless they are all.
+    Observe(Observed),
     /// Read.
     Read { id: OpId, reads: Vec<Read> },
     /// Commit. At most one batch is in flight.

@@ -29,6 +29,11 @@ impl Leader {
         Effect::send(member.clone(), Message::Heartbeat { epoch: self.epoch, end: replica.end() })
     }
 
+    /// Whether members are to hear of it now.
+    pub(crate) fn is_to_beat(&self, now: Time) -> bool {
+        self.is_open && now >= self.next_heartbeat
+    }
+
     /// Time has passed: what did not answer is tried again, and idle members are told where the log ends.
     pub(crate) fn on_wake<T: Table>(
         &mut self,
@@ -58,7 +63,7 @@ impl Leader {
             }
             Flight::Fence { .. } | Flight::None => {}
         }
-        if self.is_open && now >= self.next_heartbeat {
+        if self.is_to_beat(now) {
             self.next_heartbeat = now + HEARTBEAT;
             for member in members {
                 turn.effects.push(self.heartbeat(replica, member));

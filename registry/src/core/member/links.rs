@@ -24,6 +24,7 @@ impl<T: Table> Member<T> {
         if let Some(leader) = &self.leader {
             leader.welcome(&self.replica, node, effects);
         }
+        self.say_observers(std::slice::from_ref(node), effects);
         if self.following.as_ref().is_some_and(|(_, leader)| leader == node) {
             self.host.on_leader_linked();
         }

@@ -119,6 +119,11 @@ impl<T: Table> Member<T> {
             }
             Message::Take(taking) => self.host.on_taking(now, from, taking, &self.replica, effects),
             Message::HandoffDone { epoch } => effects.push(Effect::Tell(Tell::HandoffDone(epoch))),
+            Message::Observers { epoch, observers } => {
+                if self.on_leader(now, from, epoch, effects) {
+                    self.duty.heard(now.time, observers.contains(&self.config.me));
+                }
+            }
             Message::LinksWanted => self.on_links_wanted(from, effects),
             Message::Links { linked, position } => self.on_links(now, from, linked, position),
         }

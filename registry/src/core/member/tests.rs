@@ -1,6 +1,7 @@
 //! A member alone: what it asks for when it is shown something, or told something.
 
 mod changing;
+mod duty;
 mod lag;
 mod leading;
 mod links;
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 use callsign_elector::{
     lineage::LineageNumber,
     record::{Leader as Led, Lineage, MemberRow, SessionRecord},
+    session::Observed,
 };
 use callsign_store::{
     CommitOutcome, ReadResult, StoreError, Value,

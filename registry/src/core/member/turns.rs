@@ -17,6 +17,9 @@ impl<T: Table> Member<T> {
         self.their_links.forget_old(now.time);
         // Also without a new view: a leader whose opening failed is elected as before.
         self.begin_handoff(now, None, effects);
+        if self.leader.as_ref().is_some_and(|leader| leader.is_to_beat(now.time)) {
+            self.say_observers(&self.linked, effects);
+        }
         if let Some(leader) = &mut self.leader {
             let mut turn = Turn::new(now.time, &self.config.keys, &mut self.next_op, effects);
             leader.on_wake(&mut turn, &self.replica, &self.linked);
@@ -51,6 +54,7 @@ impl<T: Table> Member<T> {
         if let Some((to, message)) = self.walks.proceed(&mut self.replica) {
             effects.push(Effect::send(to, message));
         }
+        self.say_duty(now.time, effects);
         if self.drain.has_left() {
             return;
         }
@@ -150,6 +154,7 @@ impl<T: Table> Member<T> {
         if let Some(leader) = &self.leader {
             at = at.min(self.trim.wakes_at().max(now)).min(leader.wakes_at().unwrap_or(at));
         }
+        at = at.min(self.duty.wakes_at().unwrap_or(at));
         if let Some(handoff) = &self.handoff {
             at = at.min(handoff.wakes_at().unwrap_or(at));
         }

@@ -307,6 +307,33 @@ fn a_registry_hears_what_its_node_may_do_before_it_joins_and_at_each_change() {
 }
 
 #[test]
+fn a_node_observes_all_unless_others_look_after_each_of_its_registries() {
+    let mut node = Node::new();
+    let only =
+        |names: &[&str]| Observed::Only(names.iter().map(|name| NodeName::new(name).unwrap()).collect());
+    let says = |node: &mut Node, name, observed: Observed| {
+        node.step(NodeInput::Tells(registry(name), session::Input::Observe(observed)));
+        match node.core.take() {
+            Some(session::Input::Observe(observed)) => observed,
+            other => panic!("{other:?}"),
+        }
+    };
+    for name in ["x", "y"] {
+        node.joins(name);
+        assert_eq!(node.core.take(), None);
+    }
+    assert_eq!(says(&mut node, "x", only(&["l"])), Observed::All, "of y nothing was said");
+    assert_eq!(says(&mut node, "y", only(&["k"])), only(&["k", "l"]));
+    assert_eq!(says(&mut node, "y", only(&["l"])), only(&["l"]));
+    // One more registry.
+    let asked = node.joins("z");
+    assert!(asked.contains(&NodeEffect::SessionIsTold));
+    assert_eq!(node.core.take(), Some(session::Input::Observe(Observed::All)));
+    assert_eq!(says(&mut node, "z", only(&["l"])), only(&["l"]));
+    assert_eq!(says(&mut node, "x", Observed::All), Observed::All);
+}
+
+#[test]
 fn the_session_hears_what_registries_say_in_the_order_in_which_they_say_it() {
     let mut node = Node::new();
     for leads in [true, false] {

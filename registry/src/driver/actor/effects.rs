@@ -97,7 +97,7 @@ impl Driver {
             Effect::Same { claim, again } => self.shared.same(claim, again),
             Effect::Forget { claim } => self.shared.forget(claim),
             // Another core of this node has it already.
-            Effect::Tell(_) | Effect::Suspect { .. } => {}
+            Effect::Tell(_) | Effect::Suspect { .. } | Effect::Observe(_) => {}
             Effect::Event(event) => self.report(&event),
         }
     }

@@ -89,4 +89,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("donors-take-no-turns", "registry/src/core/catchup.rs")
         .does("Asks the donor that did not answer again and again.")
         .found("sluggish", 1_000, "outside testing; DESIGN P8"),
+    // who rests, and who observes
+    mutant("leader-rests-too", "registry/src/core/member/duty.rs")
+        .does("Rests also as the leader, so that nobody observes the others but those whom it names.")
+        .found("crashes", 2_000, "DESIGN 11 (leaders and three observers observe)"),
 ];

@@ -159,7 +159,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("lapses", 1_000, "design review; style B5.1"),
     mutant("verdict-of-old-epoch", "registry/src/core/host/verdicts.rs")
         .does("Believes a verdict of an epoch other than the one that it asked in last.")
-        .found("leaders", 2_000, "design review; dgen H25"),
+        .found("leaders", 20_000, "design review; dgen H25"),
     mutant("not-asked-again-in-new-epoch", "registry/src/core/host/verdicts.rs, registry/src/core/host/waiting.rs")
         .does("Sends a request once, and waits for whatever comes of it.")
         .found("cuts", 1_000, "design review; dgen H26; style B5.5"),

@@ -40,6 +40,8 @@ pub(super) struct Host {
     pub(super) events: Vec<ElectorEvent>,
     /// Whether its commits wait until they are released.
     pub(super) parked: Option<Vec<Transaction>>,
+    /// What it read.
+    pub(super) looks: Vec<Vec<Read>>,
     watch: Option<(Vec<Key>, Version)>,
     wake: Option<Time>,
     life: u64,
@@ -156,6 +158,7 @@ impl Sim {
             serves: None,
             events: Vec::new(),
             parked: None,
+            looks: Vec::new(),
             watch: None,
             wake: None,
             life,
@@ -360,7 +363,10 @@ impl Sim {
     fn carry_out(&mut self, name: &NodeName, effect: Effect) {
         let host = self.hosts.get_mut(name).unwrap();
         match effect {
-            Effect::Read { id, reads } => self.soon(name, Due::Read(id, reads)),
+            Effect::Read { id, reads } => {
+                host.looks.push(reads.clone());
+                self.soon(name, Due::Read(id, reads));
+            }
             Effect::Commit { id, transaction } => match &mut host.parked {
                 Some(parked) => parked.push(transaction),
                 None => self.soon(name, Due::Commit(id, transaction)),

@@ -21,7 +21,7 @@ fn is_observation(request: &Effect) -> bool {
 }
 
 /// Runs up to the first commit on another node's key, and takes it.
-fn until_close(host: &mut Host, rows: &mut Mvcc) -> (RequestId, Transaction) {
+pub(super) fn until_close(host: &mut Host, rows: &mut Mvcc) -> (RequestId, Transaction) {
     let own = keys().session(&node("o"));
     loop {
         match host.requests.front() {

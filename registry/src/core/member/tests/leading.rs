@@ -17,7 +17,7 @@ impl One {
     }
 
     /// It leads epoch 5, which it has opened at position 1.
-    fn leading_with(tuning: Tuning) -> Self {
+    pub(super) fn leading_with(tuning: Tuning) -> Self {
         let mut one = Self::with(tuning);
         one.member.replica.base_on_nothing();
         one.sees(1, None);
