@@ -21,6 +21,7 @@ mod name_ref;
 #[cfg(feature = "node-server")]
 mod node_server;
 mod orders;
+mod resting;
 #[cfg(feature = "election")]
 mod singleton;
 mod start;
