@@ -94,7 +94,7 @@ enum Leaving {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Doing {
     Read,
-    /// Of what was read, only that by which it is seen whether the rest has changed.
+    /// A look at the records that change whenever anything else does.
     Glance,
     /// A page of authors, to see which are of no use.
     SweepPage,

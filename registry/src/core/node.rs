@@ -18,9 +18,9 @@
 //! chooses. Who tells whom what is decided here and in [`registry`](super::registry), and nowhere else.
 //!
 //! Promises: a registry hears everything that the session says from its joining on, and first how the session is then; the session
-//! hears that the node leads while it leads some registry, and observes all others unless others look after each of its registries; the node is linked to the members of all its registries; a node that
-//! leaves, or has failed, closes its session, and is gone when that is confirmed; a registry knows what the node may do by its
-//! certificate before it joins, and hears of each change.
+//! hears that the node leads while it leads some registry, and observes all others unless others look after each of its registries;
+//! the node is linked to the members of all its registries; a node that leaves, or has failed, closes its session, and is gone when that
+//! is confirmed; a registry knows what the node may do by its certificate before it joins, and hears of each change.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

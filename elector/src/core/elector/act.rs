@@ -214,6 +214,7 @@ impl Elector {
         if let Some((said_in, position)) = self.synced
             && said_in == epoch
             && position.next() >= reading.floor
+            && (!reading.is_of_former_lineage(position) || planted!("synced-in-a-lost-log"))
             && (!row.synced || row.empty)
         {
             say(now, MembershipEvent::Synced { token, epoch, position });

@@ -256,6 +256,11 @@ impl Reading {
         number.is_after(self.commit.unwrap_or_default().position.0)
     }
 
+    /// Whether a position is of a log that was lost since: who has it has nothing that counts, and must not pass for one that could give it to others.
+    pub(super) fn is_of_former_lineage(&self, position: Position) -> bool {
+        self.lineage().is_none_or(|lineage| lineage.number.is_after(position.0))
+    }
+
     /// A floor above the end of the log. Whoever cut it knew batches that the store has lost since: without a further loss nobody
     /// could ever get them again.
     pub(super) fn cut_of_a_lost_log(&self, keys: &RegistryKeys) -> Option<(Key, Fact)> {

@@ -65,7 +65,7 @@ impl<T: Table> Member<T> {
         self.duty.rests_until = self.duty.rests_until.filter(|until| now < *until);
         let is_own = leader.is_some_and(|leader| *leader == self.config.me);
         let rests = self.duty.rests_until.is_some() || (is_own && planted!("leader-rests-too"));
-        // Whoever comes has to get all names first, and nobody would be quicker for it.
+        // Who is not synced waits for its row to say that it is, and reads everything meanwhile.
         let rests = rests && self.is_synced();
         let observed = match leader.filter(|_| rests) {
             Some(_) if planted!("leader-not-observed") => Observed::Only(BTreeSet::new()),

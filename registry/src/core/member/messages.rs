@@ -142,7 +142,10 @@ impl<T: Table> Member<T> {
         if !is_named && !planted!("peer-epoch-believed") {
             return false;
         }
-        if self.following.as_ref().is_none_or(|(former, _)| *former < epoch) {
+        // The same epoch was won by another one if the store went back.
+        let is_new =
+            |(former, leader): &(Epoch, NodeName)| *former < epoch || (*former == epoch && leader != from);
+        if self.following.as_ref().is_none_or(is_new) {
             self.following = Some((epoch, from.clone()));
             self.host.on_epoch(effects);
         }

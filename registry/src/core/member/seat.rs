@@ -11,12 +11,21 @@ use super::{
 impl<T: Table> Member<T> {
     pub(super) fn depose_if_over(&mut self, effects: &mut Vec<Effect>) {
         let epoch = self.view.term.epoch;
-        if self.handoff.as_ref().is_some_and(|handoff| handoff.epoch() < epoch) {
+        let another_won = self.another_won();
+        let is_over = |of: Epoch| of < epoch || (of == epoch && another_won);
+        if self.handoff.as_ref().is_some_and(|handoff| is_over(handoff.epoch())) {
             self.handoff = None;
         }
-        if self.leader.as_ref().is_some_and(|leader| leader.epoch() < epoch) {
+        if self.leader.as_ref().is_some_and(|leader| is_over(leader.epoch())) {
             self.depose(effects);
         }
+    }
+
+    /// Whether the present term is that of another node: of an epoch that this member won, only if the store went back since.
+    fn another_won(&self) -> bool {
+        let leader = self.view.term.leader.as_ref();
+        let is_own = |node: &NodeName| *node == self.config.me || planted!("leads-what-another-won");
+        leader.is_some_and(|leader| !is_own(&leader.node))
     }
 
     pub(super) fn depose(&mut self, effects: &mut Vec<Effect>) {

@@ -28,9 +28,10 @@ impl<T: Table> Member<T> {
             let leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
             effects.push(Effect::Event(Event::Term { epoch: self.view.term.epoch, leader }));
             self.catchup.term_changed();
-            self.depose_if_over(effects);
             self.to_run.retain(|_, epoch| *epoch >= self.view.term.epoch);
         }
+        // Also without a new epoch: in a store that went back another node may have won the same one.
+        self.depose_if_over(effects);
         self.begin_handoff(now, old_leader, effects);
         if is_new_term
             && planted!("handoff-reads-commit-too-early")

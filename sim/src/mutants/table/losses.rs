@@ -6,6 +6,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("leader-wants-what-was-lost", "registry/src/core/catchup.rs")
         .does("Leads, and does not count itself synced before it has what others told it of a log that was lost.")
         .found("traces/led-after-a-loss", 1, "DESIGN 4 (a store that went back)"),
+    mutant("leads-what-another-won", "registry/src/core/member/seat.rs")
+        .does("Leads on in an epoch that another node has won in a store that went back.")
+        .found("traces/epoch-won-by-another", 1, "found by the simulator"),
+    mutant("synced-in-a-lost-log", "elector/src/core/elector/act.rs")
+        .does("Says that a member is synced that has the end of a log which was lost. If it must not lead, nobody can.")
+        .found("traces/synced-in-a-lost-log", 1, "found by the simulator"),
     mutant("base-on-nothing-not-told", "registry/src/core/catchup.rs")
         .does("Has a base again after a loss, and does not look at what waits for the start of another.")
         .found("traces/awaited-across-a-loss", 1, "DESIGN 10 (start); DESIGN 4 (a store that went back)"),

@@ -10,7 +10,7 @@ use crate::core::{
     lineage::{LineageId, LineageNumber},
     past::Fact,
     policy::Opening,
-    record::{Evidence, PositionRecord, QueueEntry},
+    record::{Evidence, Lineage, PositionRecord, QueueEntry},
     state::{Applied, Facts, Seat},
 };
 
@@ -198,6 +198,19 @@ fn a_log_that_was_cut_above_its_end_is_missed() {
     assert!(said, "the session is told: {effects:?}");
     sim.write(sim.keys.commit(), Some(b"nobody can read this".to_vec()));
     assert_eq!(sim.reading().cut_of_a_lost_log(&sim.keys), None, "nothing is known of the end");
+}
+
+#[test]
+fn a_position_that_was_counted_before_the_lineage_of_the_store_counts_no_more() {
+    let mut reading = Sim::settled(24, &["a"]).reading();
+    assert!(!reading.is_of_former_lineage(Position(6)));
+    let number = LineageNumber(1);
+    reading.lineage =
+        reading.lineage.map(|lineage| Lineage { id: LineageId { number, ..lineage.id }, ..lineage });
+    assert!(reading.is_of_former_lineage(Position(6)));
+    assert!(!reading.is_of_former_lineage(Position(number.after(0))));
+    reading.lineage = None;
+    assert!(reading.is_of_former_lineage(Position(number.after(0))), "nobody knows");
 }
 
 #[test]

@@ -331,3 +331,24 @@ fn requests(epoch: u64, of: &str) -> Message {
     let (session, acknowledged) = (Arc::new(session(of)), RequestNumber(0));
     Message::Requests { epoch: Epoch(epoch), session, acknowledged, requests }
 }
+
+#[test]
+fn a_leader_whose_epoch_another_node_has_won_in_a_store_that_went_back_leads_no_more() {
+    let mut one = One::leading();
+    assert_eq!(events(&one.sees(5, Some("m"))), []);
+    assert!(one.member.is_serving());
+    let effects = one.sees(5, Some("l"));
+    assert!(events(&effects).contains(&Event::Deposed { epoch: Epoch(5) }), "{effects:?}");
+    assert!(!one.member.is_serving());
+    // It follows the other one.
+    one.hears("l", heartbeat(5, 1));
+    assert_eq!(one.member.leader(), Some((Epoch(5), &node("l"))));
+}
+
+#[test]
+fn a_handoff_of_an_epoch_that_another_node_has_won_is_over() {
+    let (mut one, _) = One::elected();
+    assert!(one.member.handoff.is_some());
+    one.sees(5, Some("l"));
+    assert!(one.member.handoff.is_none());
+}
