@@ -53,7 +53,7 @@ impl Many {
     async fn freed_after(&self, dead: &[&str]) -> Duration {
         let (begin, last) = (Instant::now(), &self.nodes[7]);
         let is_free = |name: &&str| last.lookup(&format!("of/{name}")).is_ok_and(|entry| entry.is_none());
-        until("the names are free", || dead.iter().all(|name| is_free(name))).await;
+        until("the names are free", || dead.iter().all(is_free)).await;
         begin.elapsed()
     }
 }
@@ -101,7 +101,7 @@ async fn an_observer_that_was_stopped_and_comes_back_counts_anew_and_closes_nobo
     for store in &stores {
         store.outage();
     }
-    sleep(S - POLL * 2).await;
+    sleep(POLL * 8).await;
     for store in &stores {
         store.heal();
     }
