@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use callsign_elector::record::SessionRecord;
+use callsign_store::{
+    ids::{ClusterName, NodeName},
+    keys::ClusterKeys,
+    record::Record,
+};
+use tokio::time::Instant;
 
 use super::driver::{Cluster, counter, until};
 use crate::{Registration, Registry};
@@ -30,9 +36,35 @@ impl Many {
         }
         cluster.store.stop_proving_deaths();
         assert!(nodes[0].status().leads);
-        // By then whoever is not named rests.
-        sleep(POLL * 3).await;
-        Self { cluster, nodes, held }
+        let many = Self { cluster, nodes, held };
+        until("the others rest", || ["e", "f", "g", "h"].iter().all(|name| many.rests(name))).await;
+        many
+    }
+
+    /// Whether a node observes the leader, and no other member.
+    fn rests(&self, name: &str) -> bool {
+        let node = &self.nodes[NAMES.iter().position(|known| *known == name).unwrap()];
+        let observes = |of: &str| {
+            let entry = node.lookup(&format!("of/{of}")).unwrap().unwrap();
+            node.node.sight_of(&entry.session_id()).is_some()
+        };
+        observes("a") && NAMES[1..].iter().all(|of| *of == name || !observes(of))
+    }
+
+    /// The last beat of a node, as the store has it. There are five in a lease.
+    fn beat(&self, name: &str) -> u64 {
+        let cluster = ClusterKeys::new(&ClusterName::new("default").unwrap());
+        let data = self.cluster.store.data();
+        SessionRecord::from_value(data.get(&cluster.session(&NodeName::new(name).unwrap())).unwrap())
+            .unwrap()
+            .beat
+            .0
+    }
+
+    /// Waits until a node has beaten as often as it does in so many leases.
+    async fn beats_for(&self, name: &str, leases: u64) {
+        let last = self.beat(name) + 5 * leases;
+        until("it beats", || self.beat(name) >= last).await;
     }
 
     /// From now on nobody hears of these nodes, not even by the store, if they are `dead`.
@@ -85,7 +117,7 @@ async fn a_leader_and_observers_that_only_the_store_hears_lose_the_seat_and_no_n
     let many = Many::new().await;
     many.part(&["a", "b", "c", "d"], false);
     until("another one leads", || many.nodes[4..].iter().any(|node| node.status().leads)).await;
-    sleep(S * 3).await;
+    many.beats_for("h", 3).await;
     for name in NAMES {
         let entry = many.nodes[7].lookup(&format!("of/{name}")).unwrap();
         assert_eq!(entry.map(|entry| entry.node.to_string()).as_deref(), Some(name));
@@ -101,11 +133,13 @@ async fn an_observer_that_was_stopped_and_comes_back_counts_anew_and_closes_nobo
     for store in &stores {
         store.outage();
     }
-    sleep(POLL * 8).await;
+    // Not quite as long as their sessions are open.
+    let last = many.beat("h") + 4;
+    until("the others beat", || many.beat("h") >= last).await;
     for store in &stores {
         store.heal();
     }
-    sleep(S * 2).await;
+    many.beats_for("h", 2).await;
     assert_eq!(many.nodes[7].status().members.len(), 8);
     for (held, name) in many.held.iter().zip(NAMES).skip(4) {
         assert_eq!(held.check(), Ok(()), "{name}");

@@ -65,7 +65,11 @@ async fn register(node: &Registry, names: &[String], actor: &ActorRef<Act>) {
 }
 
 fn idle() -> Tally {
-    counted(async |_| (), async |_, ()| sleep(Duration::from_secs(60)).await)
+    counted(async |_| (), async |_, ()| a_minute().await)
+}
+
+async fn a_minute() {
+    sleep(Duration::from_secs(60)).await;
 }
 
 /// The first one leads, and names those that come next as observers. What the last one asks of the store does not depend on their number.
@@ -80,7 +84,7 @@ fn idle_of(nodes: usize) -> Tally {
         others
     };
     // It keeps them until the minute is over.
-    let all = counted(prepare, async |_, _others| sleep(Duration::from_secs(60)).await);
+    let all = counted(prepare, async |_, _others| a_minute().await);
     let shown = ["a", "b", names[names.len() - 1]].map(|node| format!(" by {node}"));
     all.into_iter().filter(|(what, _)| shown.iter().any(|by| what.ends_with(by))).collect()
 }

@@ -38,7 +38,7 @@ impl Rest {
     }
 }
 
-/// Whoever changes members, what waits in the queue or who leads changes one of these records, or the own row.
+/// A transaction that changes members, the queue or the leader changes one of these records, or the own row.
 const SIGNS: [usize; 5] = [TERM, LOCK, QUEUE_MARK, SETTINGS, LINEAGE];
 
 /// Behind the records: the own row, and the sessions of the own node and of the leader.

@@ -1,8 +1,8 @@
 //! Whether a member looks after the registry, or rests because the leader and those that it names do.
 //!
-//! Whoever looks after it observes the sessions of all, and reads all that the store has of the registry. Whoever rests observes the leader,
-//! and looks at little. So what a member costs the store does not grow with their number. A member rests only while it hears the leader: if
-//! the leader and all that it named are gone at once, the others find out by themselves.
+//! A member that looks after it observes the sessions of all, and reads all that the store has of the registry. A member that rests observes
+//! the leader, and looks at little. So what a member costs the store does not grow with their number. A member rests only while it hears the
+//! leader: if the leader and all that it named are gone at once, the others find out by themselves.
 
 use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 
@@ -65,7 +65,7 @@ impl<T: Table> Member<T> {
         self.duty.rests_until = self.duty.rests_until.filter(|until| now < *until);
         let is_own = leader.is_some_and(|leader| *leader == self.config.me);
         let rests = self.duty.rests_until.is_some() || (is_own && planted!("leader-rests-too"));
-        // Who is not synced waits for its row to say that it is, and reads everything meanwhile.
+        // A member that is not synced waits for its row to say that it is, and reads everything meanwhile.
         let rests = rests && self.is_synced();
         let observed = match leader.filter(|_| rests) {
             Some(_) if planted!("leader-not-observed") => Observed::Only(BTreeSet::new()),

@@ -27,7 +27,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("drain-said-once", "elector/src/core/elector.rs")
         .does("Says that the member drains for its first join only.")
         .found("parting", 2_000, "outside testing"),
-    mutant("left-before-it-is-said", "elector/src/core/elector.rs")
+    mutant("left-before-it-is-said", "elector/src/core/elector/taking_in.rs")
         .does("Says that the member has left while its row is still there, so that the session closes before the others hear of it.")
         .found("draining", 1_000, "outside testing"),
     // whoever waits

@@ -70,7 +70,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("queue-out-of-order", "elector/src/core/elector/act.rs")
         .does("Takes the second entry of the queue before the first.")
         .found(STANDARD, 1_000, "roadmap (each entry once, in order)"),
-    mutant("watch-without-poll", "elector/src/core/elector.rs")
+    mutant("watch-without-poll", "elector/src/core/elector/taking_in.rs")
         .does("Relies on watches, and reads the store only when one fires.")
         .found("leaders", 20_000, "election 4.4 (notification without polling); dgen N14"),
     mutant("entry-not-checked", "elector/src/core/elector/plan.rs")

@@ -43,7 +43,7 @@ fn who_rests_reads_a_fixed_number_of_records_and_all_of_them_once_a_minute() {
     let seen = looks(&mut sim, &resting);
     assert!((90..=120).contains(&seen.len()), "{}", seen.len());
     assert_eq!(seen.iter().filter(|all| **all).count(), 2);
-    // Whoever does not rest reads all of it each time.
+    // The leader does not rest, and reads all of it each time.
     assert!(looks(&mut sim, &leader).into_iter().all(|all| all));
 }
 

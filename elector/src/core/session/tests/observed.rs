@@ -89,9 +89,10 @@ fn what_is_read_for_others_than_those_who_are_observed_now_counts_for_nothing() 
     put(&mut rows, "a", &record(7, 1, 1));
     let mut host = observer_of(&mut rows, &["b"]);
     asks(&mut host, &mut rows);
-    let late = host.requests.pop_front().unwrap();
+    let (late, now) = (host.requests.pop_front().unwrap(), host.now);
     host.feed(Input::Observe(only(&["a"])));
     assert_eq!(asks(&mut host, &mut rows), (false, vec!["a".to_owned()]));
+    assert_eq!(host.now, now, "what is under way is not waited for");
     host.serve(&mut rows);
     host.answer(&mut rows, late);
     assert_eq!(

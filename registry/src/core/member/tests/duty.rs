@@ -1,4 +1,4 @@
-//! Who looks after a registry, and who rests.
+//! The leader and the members that it names look after a registry; the others rest.
 
 use super::{super::duty::RESTS_FOR, *};
 
@@ -56,13 +56,17 @@ fn a_member_that_does_not_hear_the_leader_rests_no_more() {
 }
 
 #[test]
-fn a_member_looks_after_a_registry_that_nobody_leads_or_that_it_leads_itself_or_is_none_of() {
+fn a_member_looks_after_a_registry_that_nobody_leads_that_it_leads_itself_or_that_it_is_no_synced_member_of()
+{
     let mut one = resting();
     assert_eq!(observes(&one.sees(6, None)), [Observed::All]);
     let mut one = resting();
     assert_eq!(observes(&one.sees(6, Some("m"))), [Observed::All]);
     let mut one = resting();
     one.view.me = None;
+    assert_eq!(observes(&one.shown()), [Observed::All]);
+    let mut one = resting();
+    one.view.members.get_mut(&node("m")).unwrap().synced = false;
     assert_eq!(observes(&one.shown()), [Observed::All]);
     // Of another leader the session is observed from now on.
     let mut one = resting();
