@@ -35,7 +35,7 @@ use callsign::{
 };
 use callsign_elector::record::{LogEnd, SessionRecord};
 use callsign_store::{
-    CommitOutcome, Key,
+    CommitOutcome, Key, Read,
     ids::{Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
     keys::RegistryKeys,
 };
@@ -202,6 +202,8 @@ pub(crate) struct Inner {
     linked: BTreeMap<(Incarnation, NodeName), (u64, BTreeSet<u64>)>,
     /// How many commits in a row were not done for a core, by the first key that they write, and since when.
     refused: BTreeMap<Author, BTreeMap<Option<Key>, (u32, Duration)>>,
+    /// What each process's session asked for last, how often in a row, and since when.
+    read: BTreeMap<Incarnation, (Arc<Vec<Read>>, u32, Duration)>,
     /// Processes whose members have left.
     retired: BTreeMap<Incarnation, Duration>,
     /// The latest join of a process of which was said that it drains.
@@ -284,6 +286,7 @@ impl Oracle {
             nonces: BTreeSet::new(),
             linked: BTreeMap::new(),
             refused: BTreeMap::new(),
+            read: BTreeMap::new(),
             retired: BTreeMap::new(),
             drain_said: BTreeMap::new(),
             trusted_since: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 mod applied;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use callsign::cores::{Batch, Op};
 use callsign_elector::record::{
@@ -10,7 +10,7 @@ use callsign_elector::record::{
     SessionRecord, Term,
 };
 use callsign_store::{
-    CommitOutcome, Transaction, Write,
+    CommitOutcome, Read, Transaction, Write,
     ids::{Incarnation, Position, Sequence, SessionId, SessionNumber},
     record::Record,
 };
@@ -138,6 +138,21 @@ impl Oracle {
         }
     }
 
+    /// A session asks for a read, at this time of its node. It asks for the same again when it waits for something, or when others have
+    /// written what it asked for.
+    pub(crate) fn session_reads(&mut self, incarnation: Incarnation, reads: &Arc<Vec<Read>>, now: Duration) {
+        let Some(inner) = self.edit() else { return };
+        let (last, count, since) = inner.read.entry(incarnation).or_insert((reads.clone(), 0, now));
+        if last != reads || now.saturating_sub(*since) >= HAMMERED.1 {
+            (*last, *count, *since) = (reads.clone(), 0, now);
+        }
+        *count += 1;
+        if *count > HAMMERED.0 {
+            let what = format!("{incarnation:?} asked {count} times for the same {reads:?}");
+            inner.fail(Check::BacksOff, what);
+        }
+    }
+
     /// A core gets the outcome of a commit.
     pub(crate) fn commit_ended(&mut self, who: Author, outcome: &CommitOutcome) {
         let Some(inner) = self.edit() else { return };
@@ -186,7 +201,7 @@ impl Inner {
         } else if key == keys.floor {
             let Ok(PositionRecord(floor)) = PositionRecord::from_value(value) else { return };
             if core == CoreId::Member {
-                self.cut(world, floor);
+                self.cut(world, floor, author.1);
             }
         } else if *key == keys.all.cluster().session_floor() || *key == keys.all.author_floor() {
             let now = self.floors(world);
@@ -338,14 +353,14 @@ impl Inner {
     }
 
     /// Every member that is synced has passed what is cut.
-    fn cut(&mut self, world: &World, floor: Position) {
+    fn cut(&mut self, world: &World, floor: Position, by: Incarnation) {
         self.counts.add(Check::LogCut, 1);
         self.counts.add(Check::FloorGrows, 1);
         let former = std::mem::replace(&mut self.floor, floor);
         if floor < former {
             self.fail(Check::FloorGrows, format!("it goes from {former:?} to {floor:?}"));
         }
-        if floor > self.position.next() {
+        if floor > self.position.next() && !self.losses.cuts_what_was_lost(by, floor) {
             let end = self.position;
             self.fail(Check::FloorSafe, format!("the log ends at {end:?} and is cut up to {floor:?}"));
         }

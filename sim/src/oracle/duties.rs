@@ -95,14 +95,16 @@ impl Oracle {
         }
     }
 
-    /// The row of a process in the queue, if its session is open: others take it for a member.
+    /// The row of a process in the queue, if its session is open: others take it for a member. A row of a former lineage came back with
+    /// the store: its process says nothing of it, and others find it closed or silent.
     fn row_of(&self, world: &World, node: NodeId) -> Option<MemberRow> {
         let process = world.process(node)?;
         let name = &world.setup.names[usize::from(node)];
         let row = MemberRow::from_value(world.store.get(&world.setup.keys.member(name))?).ok()?;
-        let record = self.inner()?.sessions.get(name)?;
+        let inner = self.inner()?;
+        let record = inner.sessions.get(name)?;
         let is_its = row.session.incarnation == process.incarnation && record.is_open_as(&row.session);
-        is_its.then_some(row)
+        (is_its && !inner.losses.brought_back(&row.session)).then_some(row)
     }
 
     /// What a member sends or commits after it has left.

@@ -14,7 +14,7 @@ use callsign_elector::{
 };
 use callsign_store::{
     Transaction, Write,
-    ids::{Incarnation, Nonce, Position},
+    ids::{Incarnation, Nonce, Position, SessionId},
     record::Record,
 };
 
@@ -50,6 +50,10 @@ pub(super) struct Losses {
     trusted_until: BTreeMap<Incarnation, Duration>,
     /// The greatest position that was ever committed.
     greatest: Position,
+    /// The greatest one that each process applied.
+    applied: BTreeMap<Incarnation, Position>,
+    /// The lineage was written when more than one loss had none: it may be for the first of them, by a node that knew of no other.
+    is_for_one_of_several: bool,
     /// Nobody wrote that something was lost, so that what clients were told has no place in the log.
     is_history_torn: bool,
 }
@@ -130,6 +134,34 @@ impl Losses {
         }
     }
 
+    /// A process applied the log up to there.
+    pub(super) fn applied(&mut self, incarnation: Incarnation, position: Position) {
+        let greatest = self.applied.entry(incarnation).or_default();
+        *greatest = position.max(*greatest);
+    }
+
+    /// What positions of the present lineage are greater than, where they are counted on. It is all that was ever counted, unless a loss
+    /// was followed by another before anybody said so: then it is what those know who live and have noticed both.
+    fn is_counted_from(&self, world: &World) -> Position {
+        if !self.is_for_one_of_several {
+            return self.greatest;
+        }
+        let living = world.ids().filter_map(|id| world.process(id)).map(|process| &process.incarnation);
+        let noticed = living.filter(|incarnation| !self.stale.contains(incarnation));
+        noticed.filter_map(|incarnation| self.applied.get(incarnation)).max().copied().unwrap_or_default()
+    }
+
+    /// Whether the session is of a lineage before that of the store.
+    pub(super) fn brought_back(&self, session: &SessionId) -> bool {
+        self.lineage.is_after(session.number.0)
+    }
+
+    /// Whether a process cuts what it applied and what was lost since, as nobody has said so: its cut was on its way before it noticed.
+    /// Whoever reads such a log notices the loss.
+    pub(super) fn cuts_what_was_lost(&self, by: Incarnation, floor: Position) -> bool {
+        self.is_history_torn() && self.applied.get(&by).is_some_and(|applied| applied.next() >= floor)
+    }
+
     /// Whether what clients were told need not be in the log: it was lost, and no lineage says so.
     pub(super) fn is_history_torn(&self) -> bool {
         self.is_history_torn || self.unraised > 0
@@ -148,8 +180,9 @@ impl Oracle {
         inner.counts.add(Check::WentBack, 1);
         inner.roll_back(before);
         let losses = &mut inner.losses;
+        // What the lineages said that are lost with it is said no more.
+        losses.unraised += 1 + u32::from(losses.lineage > before.losses.lineage);
         (losses.lineage, losses.nonce) = (before.losses.lineage, before.losses.nonce);
-        losses.unraised += 1;
         let until = world.now + world.setup.session.lease + NOTICED;
         losses.present = Some(Loss { until, is_raised: false });
         losses.nobody_has_looked(world);
@@ -244,6 +277,7 @@ impl Inner {
         self.counts.add(Check::RaisedForALoss, 1);
         // Two may have written one of the same number, and a second loss may have taken the first one's away.
         let unraised = std::mem::take(&mut self.losses.unraised);
+        self.losses.is_for_one_of_several = unraised > 1;
         if unraised == 0 && !self.losses.stale.contains(&by) {
             self.fail(
                 Check::RaisedForALoss,
@@ -257,8 +291,8 @@ impl Inner {
 
     /// A batch is committed. The first of its lineage resets: whoever trusted what was lost does not any more.
     pub(super) fn counted(&mut self, world: &World, position: Position, resets: bool) {
-        let greatest = self.losses.greatest.max(position);
-        let former = std::mem::replace(&mut self.losses.greatest, greatest);
+        let former = self.losses.is_counted_from(world);
+        self.losses.greatest = self.losses.greatest.max(position);
         if !self.awaits_reset() {
             return;
         }

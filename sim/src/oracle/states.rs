@@ -178,6 +178,7 @@ impl Inner {
         let Some(parts) = &process.parts else { return };
         let (replica, epoch) = (parts.core.member().replica(), parts.core.member().view().term.epoch);
         let (position, is_based) = (replica.position(), replica.is_based());
+        self.losses.applied(process.incarnation, position);
         if self.pass_over_stale(node, process.incarnation) {
             return;
         }

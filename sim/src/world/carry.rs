@@ -35,8 +35,14 @@ impl World {
     fn ask(&mut self, node: NodeId, core: CoreId, id: u64, request: Request) {
         let now = self.local(node);
         let incarnation = self.process(node).map(|process| process.incarnation);
-        if let (Some(incarnation), Request::Commit(transaction)) = (incarnation, &request) {
-            self.oracle.commit_asked((node, incarnation, core), transaction, now);
+        match (incarnation, &request) {
+            (Some(incarnation), Request::Commit(transaction)) => {
+                self.oracle.commit_asked((node, incarnation, core), transaction, now);
+            }
+            (Some(incarnation), Request::Read(reads)) if core == CoreId::Session => {
+                self.oracle.session_reads(incarnation, reads, now);
+            }
+            _ => {}
         }
         if let Some(process) = self.process_mut(node) {
             process.ops.push(Op { core, id, request, answer: None });

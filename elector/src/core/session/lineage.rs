@@ -91,6 +91,12 @@ impl Standing {
         self.trusted_until = Some(until);
     }
 
+    /// Nothing is in doubt any more. Returns the keys that showed a loss.
+    fn settle(&mut self) -> Vec<Key> {
+        (self.is_lost, self.doubted) = (false, Vec::new());
+        std::mem::take(&mut self.shown)
+    }
+
     fn take(&mut self, raw: Option<Value>, record: Lineage, now: Time) {
         if raw.is_some() && self.ours.is_none_or(|ours| ours != record.id) {
             self.ours = Some(record.id);
@@ -156,8 +162,11 @@ impl Session {
         let known = self.own.standing.ours;
         let ours = known.unwrap_or(theirs.id);
         if !self.may_begin_anew() {
-            // Whatever became of the store: what is open there of this node is to be closed.
+            // Whatever became of the store: what is open there of this node is to be closed, and nothing more is asked.
             self.own.standing.raw = raw.cloned();
+            if !planted!("doubts-while-leaving") {
+                self.own.standing.settle();
+            }
             return Ok(Finding::Whole);
         }
         if theirs.id.number > ours.number {
@@ -231,8 +240,7 @@ impl Session {
     ) {
         self.lapse(now, effects);
         let standing = &mut self.own.standing;
-        (standing.is_lost, standing.doubted) = (false, Vec::new());
-        let shown = std::mem::take(&mut standing.shown);
+        let shown = standing.settle();
         standing.ours = None;
         standing.take(raw, record, now);
         (standing.since, standing.begun_anew) = (now, true);

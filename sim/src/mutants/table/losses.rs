@@ -30,6 +30,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("raised-while-leaving", "elector/src/core/session/lineage.rs")
         .does("Opens another session when a raise is answered, though the node leaves meanwhile.")
         .found("went-back", 4_000, "seed 1550 of `went-back`"),
+    mutant("doubts-while-leaving", "elector/src/core/session/lineage.rs")
+        .does("Reads the store again and again while it leaves, because of what it missed there before, and closes nothing.")
+        .found("went-back", 4_000, "seed 98007574 of `went-back`"),
     mutant("epoch-of-the-lost-log", "registry/src/core/replica.rs")
         .does("Takes nothing of an epoch below that of the log that was lost, though nobody raised the lineage.")
         .found("went-back", 20_000, "seed 7778 of `went-back`"),

@@ -8,7 +8,7 @@ use callsign::cores::{
 };
 use callsign_elector::{
     record::{AuthorFloor, MembershipEvent, SessionFloor},
-    session::SessionConfig,
+    session::{self, SessionConfig},
 };
 use callsign_sim::{
     oracle::Check,
@@ -161,6 +161,23 @@ fn trap_8_checks_of_what_a_node_asks_for_fire() {
     scene.does(scene.host, (0..8_u64).map(commit).collect());
     assert_eq!(scene.cluster.world.oracle.violation(), None);
     scene.does(scene.host, vec![commit(8)]);
+    scene.fires(Check::BacksOff);
+
+    // A session that reads the same, one upon the other: nothing is missing, again and again.
+    let mut scene = Scene::new();
+    let node = scene.host;
+    let is_of_session = |op: &callsign_sim::world::Op| op.core == CoreId::Session;
+    for nth in 0..9 {
+        assert_eq!(scene.cluster.world.oracle.violation(), None, "after {nth} reads");
+        let missing = session::Input::Missing { since: None, facts: Vec::new() };
+        scene.cluster.world.step_node(node, NodeInput::Session(missing));
+        while let Some(nth) =
+            scene.cluster.world.process(node).and_then(|process| process.ops.iter().position(is_of_session))
+        {
+            let nth = u8::try_from(nth).unwrap();
+            scene.cluster.world.apply(&Action::Store { node, nth, fate: Fate::Done });
+        }
+    }
     scene.fires(Check::BacksOff);
 
     // A member that wants to be woken now, whenever it is.

@@ -57,6 +57,23 @@ fn the_first_opening_says_which_lineage_it_is_and_the_longest_lease_is_kept() {
 }
 
 #[test]
+fn a_node_that_leaves_while_it_misses_something_closes_its_session_after_one_read() {
+    let (mut rows, mut host) = with(opened);
+    // A read has shown the loss, and whether it is one is being found out.
+    put_commit(&mut rows, end(3, 30));
+    host.now = ms(100);
+    host.feed(missing(end(4, 40)));
+    host.feed(Input::Leave);
+    assert_eq!(host.requests.len(), 1);
+    host.answer_next(&mut rows);
+    assert!(matches!(host.requests.front(), Some(Effect::Commit { .. })), "{:?}", host.requests);
+    host.answer_next(&mut rows);
+    assert_eq!(stored(&rows, "a").map(|record| record.open), Some(false));
+    assert_eq!(host.take_events().last(), Some(&SessionEvent::Left));
+    assert!(host.requests.is_empty());
+}
+
+#[test]
 fn a_beat_that_is_gone_is_noticed_and_the_lineage_raised_before_the_next_session() {
     let (mut rows, mut host) = with(opened);
     let earlier = rows.clone();
