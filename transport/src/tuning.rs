@@ -9,8 +9,8 @@ pub struct LinkTiming {
     /// Within this a connection must be made and authenticated; over a `NodeServer`, its session be ready, too.
     /// Smaller: slow networks never link up. Larger: an idle stranger is kept longer.
     pub handshake: Duration,
-    /// How often each side says that it lives. Smaller: more packets. Larger than a third of `silence`: one lost
-    /// packet ends a link.
+    /// How often each side says that it lives, on all its links at the same time. Smaller: more packets. Larger than a third of
+    /// `silence`: one lost packet ends a link.
     pub ping: Duration,
     /// A peer from which nothing came for this long is given up. Smaller: a busy machine loses links. Larger: the dead are
     /// noticed later.
@@ -27,7 +27,7 @@ impl Default for LinkTiming {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(3),
-            ping: Duration::from_secs(1),
+            ping: Duration::from_millis(1500),
             silence: Duration::from_secs(5),
             redial_min: Duration::from_millis(50),
             redial_max: Duration::from_secs(2),
@@ -133,7 +133,7 @@ mod tests {
         let milliseconds = Duration::from_millis;
         let expected = LinkTiming {
             handshake: milliseconds(3000),
-            ping: milliseconds(1000),
+            ping: milliseconds(1500),
             silence: milliseconds(5000),
             redial_min: milliseconds(50),
             redial_max: milliseconds(2000),

@@ -46,7 +46,7 @@ fn the_defaults_of_a_node_are_these() {
              sweep_after: 3600s, sweep_page: 100 }",
             "ElectorTiming { poll: 1s, silence: 2s, lock: 3s, handoff: 2s, turn: 20ms, closed: 50ms, \
              sweep_after: 3600s }",
-            "LinkTiming { handshake: 3s, ping: 1s, silence: 5s, redial_min: 50ms, redial_max: 2s, leave: 2s \
+            "LinkTiming { handshake: 3s, ping: 1.5s, silence: 5s, redial_min: 50ms, redial_max: 2s, leave: 2s \
              }",
             "LinkLimits { frame: 4194304, control_queue: 16777216, bulk_queue: 8388608, bulk_window: 524288, \
              inbox: 8388608, unauthenticated: 128, unauthenticated_per_address: 32, reserved: 64, \

@@ -1,4 +1,7 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
 
 use callsign_store::testing::postgres::Server;
 use futures::future::join_all;
@@ -286,13 +289,19 @@ async fn j4_options_may_name_another_election_and_priority_0_never_leads() {
 async fn a4_a6_d2_a_crowd_never_gets_a_ballot_or_an_epoch_twice() {
     let server = server!();
     let url = server.url("postgres");
+    // How often the seat changes hands is luck: all go on until it has often enough.
+    let epochs = Mutex::new(BTreeSet::new());
+    let has_changed = || epochs.lock().unwrap().len() > 8;
+    let (epochs, has_changed) = (&epochs, &has_changed);
     let crowd = (0..8).map(|n| {
         let url = url.clone();
         async move {
             // Two share each name.
             let mut me = Member::at(&url, &format!("m{}", n / 2), short(Duration::from_millis(20))).await;
             let mut all: Vec<Grant<Fence>> = Vec::new();
-            for _ in 0..150 {
+            let mut turns = 0;
+            while turns < 150 || !has_changed() {
+                turns += 1;
                 let before = all.len();
                 let verdict = match (rand::random_range(0..10), all.last().cloned()) {
                     (0, Some(held)) => {
@@ -306,6 +315,7 @@ async fn a4_a6_d2_a_crowd_never_gets_a_ballot_or_an_epoch_twice() {
                     _ => bed::until_known(async || me.0.claim(at_random()).await).await,
                 };
                 if let Verdict::Granted(grant) = verdict {
+                    epochs.lock().unwrap().insert(grant.term.epoch);
                     all.push(grant);
                 }
             }
