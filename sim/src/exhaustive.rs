@@ -94,19 +94,19 @@ const fn free(limits: Limits) -> Limits {
 /// The spaces: three members, two names, two concurrent claims or starts or one take, and each pair of faults. The counts are exact: an action
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
-    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (206_012, 225_104))),
+    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (183_175, 201_129))),
     small(limits("small-crash-cut", [1, 0, 1, 0], 30, (190_281, 210_797))),
-    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (386_322, 467_076))),
+    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (344_400, 425_154))),
     small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (295_937, 356_747))),
-    small(take(limits("take-crash", [1, 0, 0, 0], 700, (13_030, 13_468)))),
-    small(take(limits("take-crash-unknown", [1, 0, 0, 1], 300, (20_582, 23_326)))),
-    small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (34_224, 38_099)))),
-    small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (29_640, 36_962))))),
-    small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (59_964, 71_667)))),
-    limits("crash-restart", [1, 1, 0, 0], 1000, (2_551_916, 2_734_230)),
-    limits("crash-cut", [1, 0, 1, 0], 500, (3_875_326, 4_069_070)),
+    small(take(limits("take-crash", [1, 0, 0, 0], 700, (12_667, 13_102)))),
+    small(take(limits("take-crash-unknown", [1, 0, 0, 1], 300, (18_749, 21_385)))),
+    small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (30_937, 34_812)))),
+    small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (26_655, 33_803))))),
+    small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (55_471, 66_946)))),
+    limits("crash-restart", [1, 1, 0, 0], 1000, (2_506_100, 2_685_316)),
+    limits("crash-cut", [1, 0, 1, 0], 500, (3_777_054, 3_969_505)),
     free(limits("cut-unknown", [0, 0, 1, 1], 200, (2_641_078, 3_752_128))),
-    limits("restart-unknown", [1, 1, 0, 1], 450, (4_388_117, 5_141_714)),
+    limits("restart-unknown", [1, 1, 0, 1], 450, (4_143_198, 4_867_627)),
 ];
 
 /// A state: a world, and what is left.

@@ -108,7 +108,7 @@ impl Link {
             Input::Established => {
                 self.state = State::Up;
                 self.last_received = now;
-                self.next_ping = self.next_round(now);
+                self.next_ping = now + self.timing.ping;
             }
             Input::Received => self.last_received = now,
             Input::Paused => self.is_paused = true,
@@ -174,19 +174,11 @@ impl Link {
                     self.end(DownReason::Silent, effects);
                 } else if now >= self.next_ping {
                     effects.push(Effect::Ping);
-                    self.next_ping = self.next_round(now);
+                    self.next_ping = now + self.timing.ping;
                 }
             }
             _ => {}
         }
-    }
-
-    /// When to ping next: all links of a node do so at the same time, so that a node with many peers wakes once for all of them.
-    fn next_round(&self, now: Duration) -> Duration {
-        let ping = self.timing.ping;
-        let into = now.as_nanos().checked_rem(ping.as_nanos()).unwrap_or(0);
-        // Less than `ping`, which is some seconds.
-        now + ping.saturating_sub(Duration::from_nanos(u64::try_from(into).unwrap_or(0)))
     }
 
     fn end(&mut self, reason: DownReason, effects: &mut Vec<Effect>) {
