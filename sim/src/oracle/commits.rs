@@ -360,7 +360,10 @@ impl Inner {
         if floor < former {
             self.fail(Check::FloorGrows, format!("it goes from {former:?} to {floor:?}"));
         }
-        if floor > self.position.next() && !self.losses.cuts_what_was_lost(by, floor) {
+        if self.losses.cuts_what_was_lost(by, floor, self.position) {
+            return;
+        }
+        if floor > self.position.next() {
             let end = self.position;
             self.fail(Check::FloorSafe, format!("the log ends at {end:?} and is cut up to {floor:?}"));
         }

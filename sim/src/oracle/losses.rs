@@ -156,10 +156,11 @@ impl Losses {
         self.lineage.is_after(session.number.0)
     }
 
-    /// Whether a process cuts what it applied and what was lost since, as nobody has said so: its cut was on its way before it noticed.
-    /// Whoever reads such a log notices the loss.
-    pub(super) fn cuts_what_was_lost(&self, by: Incarnation, floor: Position) -> bool {
-        self.is_history_torn() && self.applied.get(&by).is_some_and(|applied| applied.next() >= floor)
+    /// Whether a process cuts a log beyond its end, up to what it applied and what was lost since, while nobody has said so: its cut was on
+    /// its way before it noticed the loss. A member that reads such a log notices it, too.
+    pub(super) fn cuts_what_was_lost(&self, by: Incarnation, floor: Position, end: Position) -> bool {
+        let has_applied = |applied: &Position| applied.next() >= floor;
+        floor > end.next() && self.is_history_torn() && self.applied.get(&by).is_some_and(has_applied)
     }
 
     /// Whether what clients were told need not be in the log: it was lost, and no lineage says so.

@@ -68,6 +68,7 @@ fn idle() -> Tally {
     counted(async |_| (), async |_, ()| a_minute().await)
 }
 
+/// What happens in this time is what is counted. The clock is that of the script, and a minute takes no time.
 async fn a_minute() {
     sleep(Duration::from_secs(60)).await;
 }
