@@ -31,6 +31,8 @@ const LINES_SHOWN: usize = 80;
 /// What a node is started with.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
+    /// Another `callsign` than the one of this build.
+    pub program: Option<PathBuf>,
     /// The lease of its session.
     pub lease: Duration,
     /// The cluster's secret, or none.
@@ -85,6 +87,7 @@ impl StartOptions {
     /// A node with this lease, without a secret.
     pub fn lease(lease: Duration) -> Self {
         Self {
+            program: None,
             lease,
             secret: None,
             arguments: Vec::new(),
@@ -143,6 +146,8 @@ pub(crate) fn recordings(logs: &Path) -> PathBuf {
 #[derive(Debug)]
 pub struct NodeProcess {
     name: String,
+    /// What it runs, if not the `callsign` of this build.
+    pub program: Option<PathBuf>,
     child: Child,
     ended: Option<ExitStatus>,
     log: PathBuf,
@@ -175,7 +180,7 @@ impl NodeProcess {
         let level = std::env::var("CALLSIGN_TEST_LOG").unwrap_or_else(|_| level.into());
         let (logged, unread) = options.log.open(&log);
         let store = options.store_links.as_ref().map_or(store.to_owned(), |links| links.url(name, store));
-        let mut command = Command::new(binary::callsign());
+        let mut command = Command::new(options.program.as_deref().unwrap_or_else(|| binary::callsign()));
         command
             .args(["node", "--print-json", "--name", name, "--store", &store, "--log", &level])
             // No node comes to listen where another one has.
@@ -218,7 +223,8 @@ impl NodeProcess {
         }
         let client = Client::new(&ready.admin);
         let life = Arc::new(Life::new(name, ready.incarnation, client.clone()));
-        Ok(Self { name: name.to_owned(), child, ended, log, _unread: unread, ready, client, life })
+        let (name, program) = (name.to_owned(), options.program.clone());
+        Ok(Self { name, program, child, ended, log, _unread: unread, ready, client, life })
     }
 
     /// The time that it has spent on processors so far, user and system. To a hundredth of a second.

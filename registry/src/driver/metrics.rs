@@ -27,7 +27,7 @@ use crate::{
     status::Status,
 };
 
-pub(crate) use self::answered::Answered;
+pub(crate) use self::{answered::Answered, asked::Asked};
 
 /// What this crate counts itself.
 const OWN: &[Metric] = &[
@@ -64,6 +64,10 @@ const OWN: &[Metric] = &[
         .of("messages that were dropped: of another version, not known to this one, or damaged"),
     Metric::counter("callsign_registry_link_events_total", &["registry", "event"])
         .of("links that came up or went down, and messages that could not be queued on one"),
+    Metric::counter("callsign_store_requests_total", &["request"])
+        .of("what this node asked of its store for its session and its registries: read, commit, watch"),
+    Metric::counter("callsign_store_keys_total", &["request"])
+        .of("keys and ranges that these reads asked for, and that these commits write"),
 ];
 
 /// Everything that is counted: by registries, and by the sessions and elections below them.
@@ -371,5 +375,6 @@ impl OfCommit {
 }
 
 mod answered;
+mod asked;
 #[cfg(test)]
 mod tests;

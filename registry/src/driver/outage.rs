@@ -1,4 +1,5 @@
-//! Whether the store takes commits, as far as this node's own commits tell, and what calls do while it does not.
+//! Whether the store takes commits, as far as this node's own commits tell, and what calls do while it does not; and how much this
+//! node asks of the store.
 //!
 //! Decides nothing of the protocol: a call that is refused here was never handed to the member.
 
@@ -11,8 +12,12 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::{Clock, CommitOutcome, SharedStore, Store, Transaction};
+use callsign_store::{
+    Clock, CommitOutcome, Key, Read, ReadResult, SharedStore, Store, StoreError, Transaction, Version,
+};
 use futures::{FutureExt, future::BoxFuture};
+
+use super::metrics::Asked;
 
 /// After so long without an answer, the store counts as gone. Shorter: a slow commit is taken for an outage. Longer:
 /// calls that are to fail at once are sent to a store that hangs.
@@ -60,16 +65,28 @@ impl Outage {
 pub(crate) struct Observed {
     store: SharedStore,
     outage: Arc<Outage>,
+    asked: Asked,
 }
 
 impl Observed {
     pub(crate) fn over(store: SharedStore, outage: Arc<Outage>) -> SharedStore {
-        Arc::new(Self { store, outage })
+        Arc::new(Self { store, outage, asked: Asked::new() })
     }
 }
 
 impl Store for Observed {
+    fn read(&self, reads: Vec<Read>) -> BoxFuture<'static, Result<ReadResult, StoreError>> {
+        self.asked.read(reads.len());
+        self.store.read(reads)
+    }
+
+    fn watch(&self, key: Key, since: Version) -> BoxFuture<'static, Result<(), StoreError>> {
+        self.asked.watch();
+        self.store.watch(key, since)
+    }
+
     fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {
+        self.asked.commit(transaction.writes.len());
         let (commit, outage) = (self.store.commit(transaction), self.outage.clone());
         async move {
             let mut commit = pin!(commit);
@@ -85,12 +102,16 @@ impl Store for Observed {
         .boxed()
     }
 
-    callsign_store::forward_to_store! { store: read watch nature }
+    callsign_store::forward_to_store! { store: nature }
 }
 
 #[cfg(test)]
 mod tests {
-    use callsign_store::memory::{Fate, Fault, MemoryStore};
+    use callsign_store::{
+        keys::read_range,
+        memory::{Fate, Fault, MemoryStore},
+    };
+    use metrics_exporter_prometheus::PrometheusBuilder;
 
     use super::*;
 
@@ -130,6 +151,31 @@ mod tests {
         drop(hold);
         assert!(matches!(commit.await.unwrap(), CommitOutcome::Committed(_)));
         assert_eq!(outage.lasting(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_asked_of_the_store_is_counted_and_asked_of_it() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let counted = recorder.handle();
+        let _here = ::metrics::set_default_local_recorder(&recorder);
+        let memory = MemoryStore::new();
+        let store = Observed::over(Arc::new(memory.connect("a")), Outage::new(Clock::runtime()));
+        let two = Transaction::new().put(b"k".to_vec(), vec![1]).put(b"l".to_vec(), vec![2]);
+        let CommitOutcome::Committed(version) = store.commit(two).await else {
+            panic!("nothing is in its way")
+        };
+        let all = b"a".to_vec()..b"z".to_vec();
+        let keys = [b"k", b"l"].map(|key| Read::Key(key.to_vec()));
+        let read = store.read(keys.into_iter().chain([read_range(all, 10)]).collect()).await.unwrap();
+        assert_eq!(read.answers.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 2]);
+        let rings = tokio::spawn(store.watch(b"k".to_vec(), version));
+        store.commit(put()).await;
+        rings.await.unwrap().unwrap();
+        let seen = callsign_golden::Seen::by(&counted);
+        let requests = |what| seen.get("callsign_store_requests_total", &format!("request={what}"));
+        let keys = |what| seen.get("callsign_store_keys_total", &format!("request={what}"));
+        assert_eq!((requests("read"), requests("commit"), requests("watch")), (1, 2, 1));
+        assert_eq!((keys("read"), keys("commit")), (3, 3));
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,10 +4,16 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use allocation_counter::measure;
 use callsign::{Clock, Config, Entropy, MemoryNetwork, Network, Position, Registry, SharedStore};
-use callsign_sim::histories::acting::Act;
+use callsign_sim::{
+    histories::acting::Act,
+    nodes::{self, life::Life, trace::Trace},
+};
 use callsign_store::memory::MemoryStore;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::{runtime::Builder, time::sleep};
+use tokio::{
+    runtime::Builder,
+    time::{Instant, sleep},
+};
 
 use crate::counts::{Counting, Counts, Recorder, Tally};
 
@@ -26,20 +32,47 @@ pub(crate) struct Cluster {
     store: MemoryStore,
     network: MemoryNetwork,
     counts: Counts,
+    /// Of `a`, if it may die.
+    life: Option<Arc<Life>>,
 }
 
 impl Cluster {
-    async fn new(counts: &Counts) -> Self {
+    async fn new(counts: &Counts, leader: Leader) -> Self {
         let (store, network) = (MemoryStore::new(), MemoryNetwork::new());
-        let node = |name| node(name, &store, &network, counts);
-        let (a, b, c) = (node("a").await, node("b").await, node("c").await);
+        let life = || {
+            let (trace, counts) = (Trace::new(false), nodes::counts::Counts::default());
+            Life::new("a", 1, Instant::now(), 1, &trace, &counts)
+        };
+        let life = (leader == Leader::MayDie).then(life);
+        let node = |name, life| node(name, &store, &network, counts, life);
+        let (a, b, c) = (node("a", life.clone()).await, node("b", None).await, node("c", None).await);
         assert!(a.status().leads, "the first one leads");
-        Self { a, b, c, store, network, counts: counts.clone() }
+        Self { a, b, c, store, network, counts: counts.clone(), life }
     }
 
     /// Another node joins, and serves when this returns.
     pub(crate) async fn join(&self, name: &'static str) -> Registry {
-        node(name, &self.store, &self.network, &self.counts).await
+        node(name, &self.store, &self.network, &self.counts, None).await
+    }
+
+    /// The leader dies, as a process does that is killed.
+    pub(crate) fn kill_the_leader(&self) {
+        self.life.as_ref().expect("the script says that it may die").die();
+    }
+
+    /// Waits until all of these nodes know so many members with a link to each, and nothing more happens but by the clock.
+    pub(crate) async fn settled_among(nodes: &[&Registry]) {
+        for node in nodes {
+            loop {
+                let members = node.members();
+                if members.len() == nodes.len() && members.iter().all(|member| member.linked && member.synced)
+                {
+                    break;
+                }
+                sleep(MOMENT).await;
+            }
+        }
+        sleep(MOMENT).await;
     }
 
     /// Every read and every commit takes so long from now on.
@@ -73,15 +106,31 @@ impl Cluster {
     }
 }
 
-async fn node(name: &'static str, store: &MemoryStore, network: &MemoryNetwork, counts: &Counts) -> Registry {
+/// Whether the first leader may die. One that may is a little more to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leader {
+    Lives,
+    MayDie,
+}
+
+async fn node(
+    name: &'static str,
+    store: &MemoryStore,
+    network: &MemoryNetwork,
+    counts: &Counts,
+    life: Option<Arc<Life>>,
+) -> Registry {
     let number = name.as_bytes()[0];
     let counting = Counting { store: store.connect(name), node: name, counts: counts.clone() };
     let store: SharedStore = Arc::new(counting);
-    let config = Config::new(name, store)
+    let mut config = Config::new(name, store)
         .listen(SocketAddr::from(([127, 0, 0, 1], 7000 + u16::from(number))))
         .network(Network::Memory(network.clone()))
         .clock(Clock::runtime())
         .entropy(Entropy::seeded(u64::from(number)));
+    if let Some(life) = life {
+        config = config.turns(life);
+    }
     let registry = Registry::join(config).await.unwrap();
     registry.ready(DEADLINE).await.unwrap();
     registry
@@ -110,11 +159,20 @@ pub(crate) fn counted<S>(
     prepare: impl AsyncFnOnce(&Cluster) -> S,
     script: impl AsyncFnOnce(&Cluster, S),
 ) -> Tally {
+    counted_with(Leader::Lives, prepare, script)
+}
+
+/// As [`counted`], with such a leader.
+pub(crate) fn counted_with<S>(
+    leader: Leader,
+    prepare: impl AsyncFnOnce(&Cluster) -> S,
+    script: impl AsyncFnOnce(&Cluster, S),
+) -> Tally {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let counts = Counts::default();
     metrics::with_local_recorder(&Recorder(counts.clone()), || {
         let (cluster, prepared) = runtime.block_on(async {
-            let cluster = Cluster::new(&counts).await;
+            let cluster = Cluster::new(&counts, leader).await;
             let prepared = prepare(&cluster).await;
             sleep(REST).await;
             (cluster, prepared)

@@ -11,7 +11,7 @@ use callsign_store::{
     CommitOutcome, Key, Read, ReadResult, Store, StoreError, Transaction, Version, Write, lock::lock,
     memory::MemoryStore,
 };
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use metrics::{
     Counter, CounterFn, Gauge, Histogram, Key as Name, KeyName, Metadata, Recorder as Records, SharedString,
     Unit,
@@ -63,7 +63,17 @@ impl Store for Counting {
     fn read(&self, reads: Vec<Read>) -> BoxFuture<'static, Result<ReadResult, StoreError>> {
         self.count("reads", 1);
         self.count("keys or ranges read", reads.len() as u64);
-        self.store.read(reads)
+        let (read, counts, node) = (self.store.read(reads), self.counts.clone(), self.node);
+        let read = async move {
+            let result = read.await;
+            let records = result.iter().flat_map(|read| &read.answers).map(Vec::len).sum::<usize>();
+            counts.add(format_args!("store: records read by {node}"), records as u64);
+            result
+        };
+        // Its box is not the node's.
+        let mut boxed = None;
+        opt_out(|| boxed = Some(read.boxed()));
+        boxed.expect("it was put there")
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'static, CommitOutcome> {

@@ -9,7 +9,7 @@ use ractor::ActorRef;
 use tokio::time::sleep;
 
 use crate::{
-    cluster::{Cluster, DEADLINE, actor, counted},
+    cluster::{Cluster, DEADLINE, Leader, actor, counted, counted_with},
     counts::Tally,
     table::Costs,
 };
@@ -46,6 +46,12 @@ pub(crate) fn all() -> Costs {
             "1 minute in which nothing happens on 17 nodes: the leader, an observer, one that rests",
             idle_of(17),
         ),
+        ("1 node joins 3: the leader, an observer, the last, the new one", join_of(3)),
+        ("1 node joins 9: the leader, an observer, one that rests, the new one", join_of(9)),
+        ("1 node joins 17: the leader, an observer, one that rests, the new one", join_of(17)),
+        ("1 leader of 3 nodes dies: an observer, the last", failover_of(3)),
+        ("1 leader of 9 nodes dies: an observer, one that rests", failover_of(9)),
+        ("1 leader of 17 nodes dies: an observer, one that rests", failover_of(17)),
     ]
     .map(|(script, tally)| (script.to_owned(), tally))
     .into()
@@ -73,21 +79,60 @@ async fn a_minute() {
     sleep(Duration::from_secs(60)).await;
 }
 
+/// The nodes of a cluster of so many, beside `a`, `b` and `c`.
+fn others(nodes: usize) -> &'static [&'static str] {
+    &["d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"][..nodes - 3]
+}
+
+/// The one of so many nodes that joined last. It rests, if there are more than the leader and three observers.
+fn last(nodes: usize) -> &'static str {
+    others(nodes).last().copied().unwrap_or("c")
+}
+
+/// They join, and are kept for as long as what this returns.
+async fn join_all_of(cluster: &Cluster, nodes: usize) -> Vec<Registry> {
+    let mut others = Vec::new();
+    for name in self::others(nodes) {
+        others.push(cluster.join(name).await);
+    }
+    others
+}
+
+/// What these nodes did.
+fn by(nodes: &[&str], all: Tally) -> Tally {
+    let shown: Vec<_> = nodes.iter().map(|node| format!(" by {node}")).collect();
+    all.into_iter().filter(|(what, _)| shown.iter().any(|by| what.ends_with(by))).collect()
+}
+
 /// The first one leads, and names those that come next as observers. What the last one asks of the store does not depend on their number.
 fn idle_of(nodes: usize) -> Tally {
-    let names = ["d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q"];
-    let names = &names[..nodes - 3];
-    let prepare = async |cluster: &Cluster| {
-        let mut others = Vec::new();
-        for name in names {
-            others.push(cluster.join(name).await);
-        }
-        others
-    };
     // It keeps them until the minute is over.
+    let prepare = async |cluster: &Cluster| join_all_of(cluster, nodes).await;
     let all = counted(prepare, async |_, _others| a_minute().await);
-    let shown = ["a", "b", names[names.len() - 1]].map(|node| format!(" by {node}"));
-    all.into_iter().filter(|(what, _)| shown.iter().any(|by| what.ends_with(by))).collect()
+    by(&["a", "b", last(nodes)], all)
+}
+
+/// Another node joins so many, until all know that it has all names.
+fn join_of(nodes: usize) -> Tally {
+    let prepare = async |cluster: &Cluster| join_all_of(cluster, nodes).await;
+    let all = counted(prepare, async |cluster, others| {
+        let new = cluster.join("z").await;
+        let all: Vec<_> = cluster.nodes().into_iter().chain(&others).chain([&new]).collect();
+        Cluster::settled_among(&all).await;
+    });
+    by(&["a", "b", last(nodes), "z"], all)
+}
+
+/// The leader of so many nodes dies, until a name is granted by the next one, and all know who is left.
+fn failover_of(nodes: usize) -> Tally {
+    let prepare = async |cluster: &Cluster| (join_all_of(cluster, nodes).await, actor().await);
+    let all = counted_with(Leader::MayDie, prepare, async |cluster, (others, actor)| {
+        cluster.kill_the_leader();
+        while cluster.b.register("after", &actor).await.is_err() {}
+        let left: Vec<_> = [&cluster.b, &cluster.c].into_iter().chain(&others).collect();
+        Cluster::settled_among(&left).await;
+    });
+    by(&["b", last(nodes)], all)
 }
 
 fn minute(on: fn(&Cluster) -> &Registry) -> Tally {
