@@ -8,6 +8,7 @@ mod answers;
 mod certificates;
 mod commits;
 mod counts;
+mod deaths;
 mod draining;
 mod duties;
 mod elections;
@@ -192,6 +193,7 @@ pub(crate) struct Inner {
     lock_since: Duration,
     /// The leader's session is closed, and its seat has waited for this long.
     dead_leader: Option<Duration>,
+    deaths: deaths::Deaths,
     /// Requests that arrived at another node, and the epoch that they were addressed to.
     delivered: BTreeSet<(Incarnation, SessionNumber, RequestNumber, Epoch)>,
     /// The batch that a node asked the store to commit last.
@@ -281,6 +283,7 @@ impl Oracle {
             taken: BTreeSet::new(),
             lock_since: Duration::ZERO,
             dead_leader: None,
+            deaths: deaths::Deaths::default(),
             delivered: BTreeSet::new(),
             flown: BTreeMap::new(),
             nonces: BTreeSet::new(),
@@ -468,6 +471,7 @@ impl Oracle {
         inner.now = world.now;
         if action.is_fault() {
             inner.dead_leader = inner.dead_leader.map(|_| Duration::ZERO);
+            inner.deaths.begin_anew();
         }
         if let Action::Wake { node, core } = action {
             inner.check_spin(*node, *core);

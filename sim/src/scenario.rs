@@ -106,6 +106,10 @@ pub struct Faults {
     pub fail: u64,
     /// A node gets another certificate.
     pub certify: u64,
+    /// Several nodes are killed at once: the leader and those that observe, above all.
+    pub perish: u64,
+    /// The leader and those that observe are cut off from the others, or that is over.
+    pub sever: u64,
 }
 
 /// What the store does to commits, in thousandths.

@@ -2,6 +2,7 @@
 
 mod clients;
 mod drag;
+mod perish;
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -452,6 +453,8 @@ impl Scheduler {
             faults.fail,
             faults.back,
             faults.certify,
+            faults.perish,
+            faults.sever,
         ];
         if weights.iter().sum::<u64>() == 0 {
             return None;
@@ -529,6 +532,8 @@ impl Scheduler {
                 let permits = drawn_permits(&mut self.rng, usize::from(node));
                 Some(Action::Certify { node, permits })
             }
+            21 => self.perish(world),
+            22 => self.sever(world),
             18 => world.process(node).map(|_| Action::Fail { node, of_session: self.rng.below(3) == 0 }),
             _ => {
                 let ppm = self.profile.ppm;

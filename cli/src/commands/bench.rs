@@ -29,6 +29,8 @@ use cluster::Setting;
 /// How long a condition is waited for, and how much longer for each name.
 const PATIENCE: Duration = Duration::from_secs(100);
 const PATIENCE_FOR_A_NAME: Duration = Duration::from_micros(200);
+/// So many actors of a node hold its names with `--large`: ten million of them would need more memory than their names.
+const ACTORS_OF_MANY: u32 = 10_000;
 
 /// Arguments of `callsign bench`.
 #[derive(clap::Args)]
@@ -79,6 +81,9 @@ pub(crate) struct Args {
     /// With --load: ten million names.
     #[arg(long, requires = "load", conflicts_with = "names")]
     large: bool,
+    /// With --load: how many actors of each worker hold its names, by turns. Default: an actor for each name, and 10 000 with --large.
+    #[arg(long, requires = "load", value_parser = clap::value_parser!(u32).range(1..))]
+    actors: Option<u32>,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -136,6 +141,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         workers: args.nodes.map_or(args.workers, |nodes| nodes - 1),
         observers: args.nodes.map_or(args.observers, |_| 1),
         in_flight: args.in_flight,
+        actors: args.actors.unwrap_or(if args.large { ACTORS_OF_MANY } else { u32::MAX }),
         patience: PATIENCE + names * PATIENCE_FOR_A_NAME,
         steps: Steps::of("bench", args.steps()),
     };

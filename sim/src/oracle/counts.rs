@@ -69,6 +69,7 @@ counted! {
     TurnedAway "who drains registers nothing new",
     DrainerElected "who drains is elected only if nobody stays",
     DeadLeader "the seat of a closed session falls vacant in time",
+    FoundDead "the death of a node is found in time, whoever died with it",
     LockOwner "a lock is cleared and replaced by who may",
     LockHolds "under a lock only votes, settings and what vacates the seat is applied",
     Permitted "a name is granted to whom a certificate of its node lets hold it",

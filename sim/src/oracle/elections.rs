@@ -310,7 +310,8 @@ impl Inner {
             *waited = Duration::ZERO;
             return;
         }
-        let late = world.ids().map(|id| lateness(world, id)).max().unwrap_or_default();
+        let cores = [CoreId::Session, CoreId::Elector];
+        let late = world.ids().map(|id| lateness(world, id, &cores)).max().unwrap_or_default();
         *waited += passed.saturating_sub(late);
         let waited = *waited;
         self.counts.add(Check::DeadLeader, 1);
@@ -391,14 +392,13 @@ impl Inner {
     }
 }
 
-/// For how long a node's session or elector has been kept waiting by others.
-fn lateness(world: &World, id: NodeId) -> Duration {
-    const CORES: [CoreId; 2] = [CoreId::Session, CoreId::Elector];
+/// For how long some cores of a node have been kept waiting by others.
+pub(super) fn lateness(world: &World, id: NodeId, cores: &[CoreId]) -> Duration {
     let Some(process) = world.process(id) else { return Duration::ZERO };
-    let is_slow = process.ops.iter().any(|op| CORES.contains(&op.core));
+    let is_slow = process.ops.iter().any(|op| cores.contains(&op.core));
     if is_slow || process.parts.as_ref().is_some_and(|parts| parts.fired) {
         return Duration::MAX;
     }
-    let wakes = CORES.iter().filter_map(|core| process.wakes_at(*core));
+    let wakes = cores.iter().filter_map(|core| process.wakes_at(*core));
     wakes.map(|at| world.local(id).saturating_sub(at)).max().unwrap_or_default()
 }

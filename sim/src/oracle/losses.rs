@@ -90,6 +90,7 @@ const NOT_THEN: &[Check] = &[
     Check::OwnEpoch,
     Check::ReadOpen,
     Check::DeadLeader,
+    Check::FoundDead,
     Check::DrainKnown,
     Check::DrainSaid,
     Check::LeaveSaid,
@@ -259,6 +260,7 @@ impl Inner {
         (self.last_epoch, self.numbers, self.reset_at) = (before.last_epoch, before.numbers, before.reset_at);
         self.resets.clone_from(&before.resets);
         (self.dead_leader, self.lock_since) = (None, self.now);
+        self.deaths.begin_anew();
         self.passed_over.clear();
     }
 

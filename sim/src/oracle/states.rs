@@ -48,6 +48,7 @@ impl Inner {
             | Action::EndActor { node, .. } => Some(*node),
             Action::Tick { by } => {
                 self.check_seat_of_the_dead(world, *by);
+                self.check_deaths(world, *by);
                 self.check_holders(world);
                 return self.check_acts(world);
             }

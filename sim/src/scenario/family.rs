@@ -71,6 +71,8 @@ pub enum Scenario {
     Permitted,
     /// Nodes that drain, and whose names go to others meanwhile.
     Moving,
+    /// Nodes that die together, the leader and those that observe all sessions above all, or are cut off together, while little else goes wrong.
+    Perishing,
     /// Clocks that drift apart faster than was promised. Must break P1.
     Drift,
 }

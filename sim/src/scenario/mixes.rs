@@ -464,6 +464,28 @@ impl Scenario {
                 profile.steps = 400;
                 profile.hold = rng.below(3) * 10;
             }
+            Self::Perishing => {
+                profile.nodes = 4 + rng.index(4);
+                profile.observers = 1 + rng.index(3);
+                // In the others the store proves deaths, which are then found at once.
+                profile.proof = rng.below(8) == 0;
+                profile.faults = Faults {
+                    perish: 10,
+                    sever: rng.below(6),
+                    start: 14,
+                    pause: rng.below(5),
+                    crash: 2,
+                    ..Faults::default()
+                };
+                profile.fault = 12;
+                profile.budget = 10;
+                profile.call = 40;
+                profile.jump = 1500;
+                profile.long = 1 + rng.below(20);
+                profile.steps = 500;
+                profile.store = StoreFaults::default();
+                profile.mourn = rng.below(2) == 0;
+            }
             Self::Drift => {
                 // Few things but registrations, so that a name of a session that was closed is soon another's.
                 profile.work =

@@ -24,6 +24,8 @@ pub(super) struct Setting {
     pub(super) workers: u32,
     pub(super) observers: u32,
     pub(super) in_flight: u32,
+    /// With --load: how many actors of a node hold its names, at most.
+    pub(super) actors: u32,
     /// How long a node waits for a condition: more names take longer.
     pub(super) patience: Duration,
     /// How far it has come.

@@ -43,7 +43,7 @@ pub(super) fn steps(callers: &[u32], only: &[Part]) -> u64 {
         Part::Callers => 3 * callers.len() as u64,
         Part::Reads => 2,
         Part::Memory => 1,
-        Part::Disturbed => 4,
+        Part::Disturbed => 5,
     };
     Part::value_variants().iter().filter(|part| is_asked(only, **part)).map(|part| of(*part)).sum()
 }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(
             keys(&figures["disturbed"]),
             "death_freed_ms, death_longest_gap_ms, death_longest_wait_ms, death_registrations, ended_actors, \
-             ends_freed_ms, join_longest_gap_ms, join_longest_wait_ms, join_ms, join_registrations, lost_names"
+             ended_names, ends_freed_ms, failover_ms, join_longest_gap_ms, join_longest_wait_ms, join_ms, join_registrations, lost_names"
         );
     }
 }

@@ -99,7 +99,7 @@ pub(crate) enum Order {
     Spawn { actors: u32 },
     /// Have them join a group by so many tasks at once, from a moment on. Reports [`Done`].
     JoinGroup { group: u32, in_flight: u32, start_ns: u64 },
-    /// Register a name for each of them by so many tasks at once, from a moment on. Reports [`Done`].
+    /// Register these names by so many tasks at once, from a moment on: each of the actors holds some of them. Reports [`Done`].
     RegisterEach { names: Names, in_flight: u32, start_ns: u64 },
     /// Unregister names by so many tasks at once, from a moment on. Reports [`Done`].
     UnregisterEach { names: Names, in_flight: u32, start_ns: u64 },

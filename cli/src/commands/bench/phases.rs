@@ -142,9 +142,11 @@ pub(super) fn on_shares<T: DeserializeOwned>(
     Ok((start, known, reports.collect::<Result<_>>()?))
 }
 
-/// Spawns an actor for each name of each share.
+/// Spawns an actor for each name of each share, or as many as a node is to have at most.
 pub(super) fn spawn_shares(cluster: &mut Cluster<'_>) -> Result<()> {
-    cluster.on_all::<()>(|node| Order::Spawn { actors: node.share.as_ref().map_or(0, Names::len) })?;
+    let most = cluster.setting.actors;
+    cluster
+        .on_all::<()>(|node| Order::Spawn { actors: node.share.as_ref().map_or(0, Names::len).min(most) })?;
     Ok(())
 }
 

@@ -139,15 +139,17 @@ pub(super) async fn spawn_apart(node: &Node) -> Result<ActorRef<Heard>> {
     Ok(spawned.await??)
 }
 
-/// Registers a name for each actor that was spawned.
+/// Registers names, for the actors that were spawned by turns.
 pub(super) async fn register(node: &Node, names: Names, in_flight: u32, start_ns: u64) -> Result<Done> {
     let (registry, actors) = (node.registry.clone(), node.actors.spawned());
+    let all = 0..names.len();
     let register = move |number: u32| {
         let (registry, name) = (registry.clone(), names.name(names.from + number));
-        let actor = actors.get(number as usize).cloned();
+        let turn = (number as usize).checked_rem(actors.len()).unwrap_or(0);
+        let actor = actors.get(turn).cloned();
         async move { Ok(_ = registry.register(&name, &actor.context("a name has no actor")?).await?) }
     };
-    timed(0..node.actors.spawned().len().try_into()?, in_flight, start_ns, register).await
+    timed(all, in_flight, start_ns, register).await
 }
 
 /// Unregisters names.

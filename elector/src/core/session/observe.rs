@@ -152,7 +152,9 @@ impl Observer {
 
     /// The node is trusted from now on.
     pub(super) fn begin(&mut self, now: Time) {
-        self.due = now;
+        let has_observed = self.due > Time::ZERO;
+        let is_over = has_observed && planted!("observes-no-more-after-a-lapse");
+        self.due = if is_over { now + Duration::from_secs(24 * 3600) } else { now };
     }
 
     /// The node is not trusted any more. It has to beat before it observes.
@@ -163,7 +165,8 @@ impl Observer {
 
     /// From now on it observes these. Of whom it did not observe before it knows nothing, and counts from the first read on.
     pub(super) fn turn_to(&mut self, now: Time, observed: Observed) {
-        if self.observed == observed {
+        let is_more = observed == Observed::All;
+        if self.observed == observed || (is_more && planted!("observes-few-for-ever")) {
             return;
         }
         self.observed = observed;
@@ -260,7 +263,10 @@ impl Session {
         let last = marks.last().filter(|_| marks.len() >= SESSIONS_PAGE);
         reading.marks_from = last.map(|(key, _)| [key.as_slice(), &[0]].concat());
         let marked = marks.iter().filter_map(|(key, _)| self.keys.open_node(key));
-        let is_new = |node: &NodeName| *node != self.config.node && !reading.shown.contains_key(node);
+        let is_new = |node: &NodeName| {
+            let is_known = reading.shown.contains_key(node) || planted!("marks-not-read");
+            *node != self.config.node && !is_known
+        };
         reading.asked = marked.filter(is_new).collect();
         if !reading.asked.is_empty() || reading.marks_from.is_some() {
             self.read_peers(now, reading, effects);
@@ -312,10 +318,19 @@ impl Session {
             peers.get(node).and_then(Peer::open).is_some_and(|r| r.incarnation == incarnation)
         });
 
-        let patience = if self.leads { Duration::ZERO } else { self.observer.patience };
+        let left_to_leaders = if planted!("closing-left-to-leaders") {
+            Duration::from_secs(24 * 3600)
+        } else {
+            self.observer.patience
+        };
+        let patience = if self.leads { Duration::ZERO } else { left_to_leaders };
         // From the start of the read: else a store that is slow makes each gap too long, and the count begins anew for ever.
         let from = if planted!("gaps-grow-with-reads") { now } else { began };
-        let mut due = (from + self.observer.every(self.config.timing.observe_every)).max(now + MIN_EVERY);
+        let mut every = self.observer.every(self.config.timing.observe_every);
+        if !self.leads && planted!("observes-seldom-unless-it-leads") {
+            every = self.config.timing.lease / 3;
+        }
+        let mut due = (from + every).max(now + MIN_EVERY);
         let mut silent = Vec::new();
         for (node, peer) in &self.observer.peers {
             let Some(record) = peer.open() else { continue };

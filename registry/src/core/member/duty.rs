@@ -70,6 +70,7 @@ impl<T: Table> Member<T> {
         let observed = match leader.filter(|_| rests) {
             Some(_) if planted!("leader-not-observed") => Observed::Only(BTreeSet::new()),
             Some(leader) => Observed::Only(BTreeSet::from([leader.clone()])),
+            None if leader.is_none() && planted!("rests-on-as-the-next-leader") => self.duty.told.clone(),
             None => Observed::All,
         };
         if observed != self.duty.told {

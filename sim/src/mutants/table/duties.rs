@@ -93,4 +93,25 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("leader-rests-too", "registry/src/core/member/duty.rs")
         .does("Rests also as the leader, so that nobody observes the others but those whom it names.")
         .found("crashes", 2_000, "DESIGN 11 (leaders and three observers observe)"),
+    mutant("rests-on-as-the-next-leader", "registry/src/core/member/duty.rs")
+        .does("Goes on to rest when it takes the seat of a leader that is gone.")
+        .found("perishing", 2_000, "DESIGN 11 (leaders and three observers observe)"),
+    mutant("observes-few-for-ever", "elector/src/core/session/observe.rs")
+        .does("Observes no more than the leader again, once it has rested.")
+        .found("perishing", 2_000, "DESIGN 11 (a death is found in 2 S + 2 polls if every observer died with it)"),
+    mutant("observes-no-more-after-a-lapse", "elector/src/core/session/observe.rs")
+        .does("Observes nobody again, once it was stopped for so long that its trust lapsed.")
+        .found("perishing", 2_000, "DESIGN 11 (a death is found in S + poll)"),
+    mutant("closing-left-to-leaders", "elector/src/core/session/observe.rs")
+        .does("Leaves the closing of a silent session to the leader, also when that one is gone.")
+        .found("perishing", 2_000, "DESIGN 11 (a death is found in 2 S + 2 polls if every observer died with it)"),
+    mutant("marks-not-read", "elector/src/core/session/observe.rs")
+        .does("Observes the sessions that it knows, and does not look for others, as of nodes that have joined nothing.")
+        .found("perishing", 2_000, "DESIGN 11 (observers observe all sessions)"),
+    mutant("counts-anew-at-each-read", "elector/src/core/session/watch.rs")
+        .does("Counts a session's silence from the last read on, however often it was read.")
+        .found("perishing", 2_000, "DESIGN 11 (a death is found in S + poll)"),
+    mutant("observes-seldom-unless-it-leads", "elector/src/core/session/observe.rs")
+        .does("Reads the sessions of others so seldom while it does not lead that no silence counts.")
+        .found("perishing", 2_000, "DESIGN 11 (a death is found in S + poll)"),
 ];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::{
@@ -28,8 +28,10 @@ pub(crate) struct Disturbed {
     join_registrations: u32,
     join_longest_wait_ms: f64,
     join_longest_gap_ms: f64,
-    /// All actors of a worker that does not lead: half of all.
+    /// All actors of a worker that does not lead.
     ended_actors: u32,
+    /// Their names: half of all.
+    ended_names: u32,
     /// From their end until every node knows that their names are free.
     ends_freed_ms: f64,
     /// Names of a node that is killed and does not lead: half of all.
@@ -39,6 +41,8 @@ pub(crate) struct Disturbed {
     death_registrations: u32,
     death_longest_wait_ms: f64,
     death_longest_gap_ms: f64,
+    /// From the kill of the leader until the last node, which is left alone, is granted a name.
+    failover_ms: f64,
 }
 
 pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<Disturbed> {
@@ -67,7 +71,8 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
     cluster.nodes.pop();
     cluster.await_count(count)?;
 
-    setting.begin(&format!("{half} actors that end"));
+    let ended_actors = half.min(setting.actors);
+    setting.begin(&format!("{ended_actors} actors with {half} names that end"));
     let begin: u64 = cluster.nodes[victim].order(Order::EndActors)?;
     count -= half as usize;
     let ends_ns = cluster.await_count(count)?.saturating_sub(begin);
@@ -90,19 +95,28 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
     let freed = free.into_iter().fold(killed_ns, u64::max);
     let at_death = probed(&mut cluster, caller, &mut count)?;
     cluster.await_count(count)?;
+
+    setting.begin(&format!("the leader of {count} names, which dies"));
+    let leader = cluster.leader()?;
+    let killed_ns = now_ns();
+    cluster.nodes.remove(leader).child.crash()?;
+    let survivor = cluster.nodes.first_mut().context("nobody survives")?;
+    let acknowledged: u64 = survivor.order(Order::RegisterAtLast { name: "after-the-leader".into() })?;
     let wait_ms = |us: f64| rounded(us / 1e3);
     Ok(Disturbed {
         join_ms: ms(join_ns),
         join_registrations: at_join.registrations,
         join_longest_wait_ms: wait_ms(at_join.longest_wait_us),
         join_longest_gap_ms: wait_ms(at_join.longest_gap_us),
-        ended_actors: half,
+        ended_actors,
+        ended_names: half,
         ends_freed_ms: ms(ends_ns),
         lost_names: half,
         death_freed_ms: ms(freed - killed_ns),
         death_registrations: at_death.registrations,
         death_longest_wait_ms: wait_ms(at_death.longest_wait_us),
         death_longest_gap_ms: wait_ms(at_death.longest_gap_us),
+        failover_ms: ms(acknowledged - killed_ns),
     })
 }
 
@@ -120,7 +134,7 @@ pub(super) fn rows(figures: &Disturbed) -> Vec<Vec<String>> {
     let beside = |registrations: u32, gap: f64| {
         format!("of {registrations}; a thread that sleeps was late by {gap} ms at most")
     };
-    let Disturbed { ended_actors, lost_names, .. } = figures;
+    let Disturbed { ended_actors, ended_names, lost_names, .. } = figures;
     vec![
         row("a new node holds all names", ms(figures.join_ms), "from its start"),
         row(
@@ -129,7 +143,7 @@ pub(super) fn rows(figures: &Disturbed) -> Vec<Vec<String>> {
             beside(figures.join_registrations, figures.join_longest_gap_ms),
         ),
         row(
-            format!("{ended_actors} actors of a node end"),
+            format!("{ended_actors} actors of a node with {ended_names} names end"),
             ms(figures.ends_freed_ms),
             "every node knows that the names are free",
         ),
@@ -143,5 +157,6 @@ pub(super) fn rows(figures: &Disturbed) -> Vec<Vec<String>> {
             ms(figures.death_longest_wait_ms),
             beside(figures.death_registrations, figures.death_longest_gap_ms),
         ),
+        row("the leader is killed", ms(figures.failover_ms), "until the last node is granted a name"),
     ]
 }
