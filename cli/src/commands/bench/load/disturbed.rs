@@ -98,7 +98,7 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
 
     setting.begin(&format!("the leader of {count} names, which dies"));
     let leader = cluster.leader()?;
-    let killed_ns = now_ns();
+    let leader_killed_ns = now_ns();
     cluster.nodes.remove(leader).child.crash()?;
     let survivor = cluster.nodes.first_mut().context("nobody survives")?;
     let acknowledged: u64 = survivor.order(Order::RegisterAtLast { name: "after-the-leader".into() })?;
@@ -116,7 +116,7 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
         death_registrations: at_death.registrations,
         death_longest_wait_ms: wait_ms(at_death.longest_wait_us),
         death_longest_gap_ms: wait_ms(at_death.longest_gap_us),
-        failover_ms: ms(acknowledged - killed_ns),
+        failover_ms: ms(acknowledged - leader_killed_ns),
     })
 }
 
