@@ -7,7 +7,7 @@ use callsign_store::ids::SessionId;
 use super::{Check, Inner, elections::lateness};
 use crate::world::{CoreId, NodeId, World};
 
-/// Whoever must not be late for a death to be found in time.
+/// The cores that must not be late for a death to be found in time.
 const CORES: [CoreId; 3] = [CoreId::Session, CoreId::Elector, CoreId::Member];
 /// What leaders are given before others close a session, and nodes differ in that.
 const AFTER_LEADERS: Duration = Duration::from_millis(500);

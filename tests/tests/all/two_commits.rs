@@ -74,7 +74,7 @@ fn a_cluster_is_brought_from_an_earlier_commit_to_this_one_and_back_without_losi
 }
 
 #[test]
-fn whoever_leads_of_two_commits_and_dies_costs_the_others_no_name() {
+fn leaders_of_either_commit_that_die_cost_the_others_no_name() {
     let Some(earlier) = earlier() else { return };
     let mut cluster = Cluster::start(earlier.clone(), &NODES[..3]);
     let this = StartOptions { program: None, ..earlier.clone() };
