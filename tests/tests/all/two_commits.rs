@@ -3,7 +3,7 @@
 
 use std::{env, fs, path::PathBuf, time::Duration};
 
-use callsign_tests::{Cluster, StartOptions, TEST_DEADLINE, callsign, eventually};
+use callsign_tests::{Cluster, Retrying, StartOptions, TEST_DEADLINE, callsign, eventually};
 use serde_json::json;
 
 /// Long enough that nothing that is waited for here is the end of a lease.
@@ -33,8 +33,7 @@ fn register_moving(cluster: &Cluster, node: &str, name: &str) -> u64 {
 }
 
 /// Restarts all nodes under other options, the leader first, while clients are at work. What moves is free at no moment.
-fn restart_all(cluster: &mut Cluster, options: &StartOptions) {
-    let load = cluster.retrying();
+fn restart_all(cluster: &mut Cluster, load: &Retrying, options: &StartOptions) {
     let more = |more: usize| {
         let wanted = load.fared.registered() + more;
         eventually("registrations go on", TEST_DEADLINE, || {
@@ -58,7 +57,6 @@ fn restart_all(cluster: &mut Cluster, options: &StartOptions) {
         cluster.wait_until_ready();
         more(10);
     }
-    println!("{}", load.finish());
 }
 
 #[test]
@@ -67,8 +65,10 @@ fn a_cluster_is_brought_from_an_earlier_commit_to_this_one_and_back_without_losi
     let mut cluster = Cluster::start(earlier.clone(), &NODES);
     register_moving(&cluster, &cluster.leader(), "moving");
     let this = StartOptions { program: None, ..earlier.clone() };
-    restart_all(&mut cluster, &this);
-    restart_all(&mut cluster, &earlier);
+    let load = cluster.retrying();
+    restart_all(&mut cluster, &load, &this);
+    restart_all(&mut cluster, &load, &earlier);
+    println!("{}", load.finish());
     cluster.no_session_was_lost();
     cluster.check();
 }
