@@ -9,7 +9,7 @@ use crate::world::{CoreId, NodeId, World};
 
 /// The cores that must not be late for a death to be found in time.
 const CORES: [CoreId; 3] = [CoreId::Session, CoreId::Elector, CoreId::Member];
-/// What leaders are given before others close a session, and nodes differ in that.
+/// Nodes leave closing a session to leaders for so long at most: `AFTER_LEADERS` and `APART` of `session/observe.rs` together.
 const AFTER_LEADERS: Duration = Duration::from_millis(500);
 
 /// Sessions whose processes are gone, and that nobody has closed.
@@ -21,7 +21,7 @@ pub(super) struct Deaths(BTreeMap<SessionId, Unfound>);
 struct Unfound {
     /// For how long, while nothing else goes wrong and nobody is slow.
     waited: Duration,
-    /// Who has led all the while, and therefore observes all sessions.
+    /// The node that has led all the while, and therefore observes all sessions.
     led_by: Option<NodeId>,
 }
 

@@ -1,20 +1,16 @@
 //! Several nodes are gone at once: those that look after the registry, above all.
 
-use callsign_store::ids::NodeName;
-
 use super::{Scheduler, leader};
-use crate::world::{Action, NodeId, World};
+use crate::world::{Action, World};
 
 impl Scheduler {
     /// Draws who is to be gone with whom. Some are left, so that it is found.
     pub(super) fn perish(&mut self, world: &World) -> Option<Action> {
         let running: Vec<_> = world.ids().filter(|id| world.process(*id).is_some()).collect();
         let leader = leader(world)?;
-        let name = |id: NodeId| &world.setup.names[usize::from(id)];
         let mut observers = running.clone();
         observers.retain(|id| *id != leader);
-        // As the leader names them, while priorities are the same.
-        observers.sort_by_key(|id| -> &NodeName { name(*id) });
+        // They come by their names, as the leader names them while priorities are the same.
         observers.truncate(self.profile.observers);
         let mut doomed = match self.rng.below(4) {
             // The leader, and all that it named.
@@ -40,8 +36,7 @@ impl Scheduler {
             return self.forsake(world);
         }
         let leader = leader(world)?;
-        let few = 1 + self.profile.observers;
-        let first = world.ids().filter(|id| *id != leader).take(few - 1);
+        let first = world.ids().filter(|id| *id != leader).take(self.profile.observers);
         let inside: Vec<_> = std::iter::once(leader).chain(first).collect();
         let outside: Vec<_> = world.ids().filter(|id| !inside.contains(id)).collect();
         let ways = inside.iter().flat_map(|a| outside.iter().flat_map(move |b| [(*a, *b), (*b, *a)]));

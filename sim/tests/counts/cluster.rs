@@ -12,7 +12,7 @@ use callsign_store::memory::MemoryStore;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::{
     runtime::Builder,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::counts::{Counting, Counts, Recorder, Tally};
@@ -62,16 +62,11 @@ impl Cluster {
 
     /// Waits until all of these nodes know so many members with a link to each, and nothing more happens but by the clock.
     pub(crate) async fn settled_among(nodes: &[&Registry]) {
-        for node in nodes {
-            loop {
-                let members = node.members();
-                if members.len() == nodes.len() && members.iter().all(|member| member.linked && member.synced)
-                {
-                    break;
-                }
-                sleep(MOMENT).await;
-            }
-        }
+        let knows_all = |node: &Registry| {
+            let members = node.members();
+            members.len() == nodes.len() && members.iter().all(|member| member.linked && member.synced)
+        };
+        eventually("all know each other", async || nodes.iter().all(|node| knows_all(node))).await;
         sleep(MOMENT).await;
     }
 
@@ -104,6 +99,16 @@ impl Cluster {
         }
         sleep(MOMENT).await;
     }
+}
+
+/// Waits for a condition, and fails if it does not come true in time.
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            sleep(MOMENT).await;
+        }
+    };
+    timeout(DEADLINE, waiting).await.unwrap_or_else(|_| panic!("in vain: {what}"));
 }
 
 /// Whether the first leader may die. One that may is a little more to run.

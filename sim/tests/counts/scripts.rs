@@ -9,7 +9,7 @@ use ractor::ActorRef;
 use tokio::time::sleep;
 
 use crate::{
-    cluster::{Cluster, DEADLINE, Leader, actor, counted, counted_with},
+    cluster::{Cluster, DEADLINE, Leader, actor, counted, counted_with, eventually},
     counts::Tally,
     table::Costs,
 };
@@ -128,7 +128,8 @@ fn failover_of(nodes: usize) -> Tally {
     let prepare = async |cluster: &Cluster| (join_all_of(cluster, nodes).await, actor().await);
     let all = counted_with(Leader::MayDie, prepare, async |cluster, (others, actor)| {
         cluster.kill_the_leader();
-        while cluster.b.register("after", &actor).await.is_err() {}
+        eventually("the next leader grants", async || cluster.b.register("after", &actor).await.is_ok())
+            .await;
         let left: Vec<_> = [&cluster.b, &cluster.c].into_iter().chain(&others).collect();
         Cluster::settled_among(&left).await;
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use callsign_tests::{Cluster, StartOptions, eventually};
 
 /// The value of a metric; absent is 0.
-fn value(text: &str, metric: &str) -> u64 {
+pub(crate) fn value(text: &str, metric: &str) -> u64 {
     let line = text.lines().find(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with(' ')));
     line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
 }
