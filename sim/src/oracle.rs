@@ -22,6 +22,7 @@ mod referring;
 mod requests;
 mod states;
 mod told;
+mod views;
 mod watches;
 
 use std::{

@@ -21,6 +21,7 @@
 
 mod act;
 mod barred;
+mod delta;
 mod handoff;
 mod lineage;
 mod plan;
@@ -55,6 +56,7 @@ use self::{
     wanted::Wanted,
 };
 pub use self::{
+    delta::{RowDelta, ViewDelta},
     timing::ElectorTiming,
     types::{Effect, ElectorConfig, ElectorEvent, Input, Notice, OpId, View},
 };
@@ -290,7 +292,7 @@ impl Elector {
                     self.stale = true;
                 }
             }
-            Notice::Changed => self.stale = true,
+            Notice::Changed => self.look(now),
             Notice::LeaderContact { epoch } => self.stale |= self.silence.contact(now, epoch),
             Notice::LinkDown { node } => self.silence.link(node, false),
             Notice::LinkUp { node, may_lead } => {
@@ -325,6 +327,7 @@ impl Elector {
                 self.stale |= self.wanted.name(nodes);
             }
             Notice::Rests(rests) => self.stale |= self.rest.turn_to(rests),
+            Notice::Delta(delta) => self.hear(now, delta),
             Notice::Configure(change) => {
                 self.configure = Some(self.configure.unwrap_or_default().with(&change));
             }

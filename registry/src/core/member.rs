@@ -8,6 +8,7 @@ mod ahead;
 mod answers;
 mod behind;
 mod calls;
+mod deltas;
 mod drain;
 mod duty;
 mod known;

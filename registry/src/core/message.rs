@@ -10,8 +10,12 @@ mod bounded;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use callsign_elector::record::LogEnd;
+use callsign_elector::{
+    elector::{RowDelta, ViewDelta},
+    record::LogEnd,
+};
 use callsign_store::{
+    Version,
     ids::{Epoch, NodeName, Position, SessionId},
     planted,
 };
@@ -281,6 +285,37 @@ pub enum Message {
         #[serde(deserialize_with = "bounded::members")]
         observers: Vec<NodeName>,
     },
+
+    /// Leader to member, if there are members that may rest: which rows of members differ from those at the mark `from` of the queue. So
+    /// the store was at `version`, when `to` was the mark and nothing was under way.
+    ViewDelta {
+        epoch: Epoch,
+        version: Version,
+        from: Option<Bytes>,
+        to: Option<Bytes>,
+        #[serde(deserialize_with = "bounded::members")]
+        rows: Vec<ChangedRow>,
+    },
+}
+
+/// The bytes of a member's row, and of its node's session record. Without a row it is a member no more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ChangedRow {
+    pub node: NodeName,
+    pub row: Option<Bytes>,
+    pub session: Option<Bytes>,
+}
+
+impl From<RowDelta> for ChangedRow {
+    fn from(RowDelta { node, row, session }: RowDelta) -> Self {
+        Self { node, row: row.map(Bytes::from), session: session.map(Bytes::from) }
+    }
+}
+
+impl From<ChangedRow> for RowDelta {
+    fn from(ChangedRow { node, row, session }: ChangedRow) -> Self {
+        Self { node, row: row.map(Vec::from), session: session.map(Vec::from) }
+    }
 }
 
 /// Why a message could not be read. Nothing of it was acted on.
@@ -298,6 +333,13 @@ pub enum BadMessage {
 }
 
 impl Message {
+    /// Says what a leader has read of the members.
+    pub(crate) fn view_delta(epoch: Epoch, delta: ViewDelta) -> Self {
+        let rows = delta.rows.into_iter().map(Into::into).collect();
+        let (from, to) = (delta.from.map(Bytes::from), delta.to.map(Bytes::from));
+        Self::ViewDelta { epoch, version: delta.version, from, to, rows }
+    }
+
     #[cfg(any(test, feature = "cores", feature = "fuzz"))]
     pub fn encode(&self) -> Bytes {
         self.encode_with(&[])
@@ -343,6 +385,7 @@ impl Message {
             | Self::ApplyNamesSnapshot { epoch, .. }
             | Self::Heartbeat { epoch, .. }
             | Self::Observers { epoch, .. }
+            | Self::ViewDelta { epoch, .. }
             | Self::SnapshotChunk { end: Some((epoch, _)), .. }
             | Self::TransferSnapshot { epoch }
             | Self::RunHandoff { epoch } => Some(*epoch),
@@ -387,6 +430,7 @@ impl Message {
             Self::LinksWanted => "links_wanted",
             Self::Links { .. } => "links",
             Self::Observers { .. } => "observers",
+            Self::ViewDelta { .. } => "view_delta",
         }
     }
 

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bytes::Bytes;
 use callsign_elector::record::LogEnd;
 use callsign_golden::{Golden, seed};
-use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionId, SessionNumber};
+use callsign_store::{
+    Version,
+    ids::{Epoch, Incarnation, NodeName, Nonce, Position, SessionId, SessionNumber},
+};
 use callsign_transport::Kind;
 
 use crate::{
@@ -13,7 +16,7 @@ use crate::{
         entry::Entry,
         group::{GroupId, Membership},
         log::{Batch, CorruptBatch, Op},
-        message::{BadMessage, Chunk, ChunkHeld, ChunkRow, Message, Request, Verdict, Wish},
+        message::{BadMessage, ChangedRow, Chunk, ChunkHeld, ChunkRow, Message, Request, Verdict, Wish},
         meta::Meta,
         name::Name,
         replica::Replica,
@@ -121,6 +124,17 @@ fn messages() -> Vec<(&'static str, Message)> {
     let requests = |wish| {
         let (session, requests) = (session.clone(), vec![request(wish)]);
         Message::Requests { epoch, session, acknowledged: RequestNumber(299), requests }
+    };
+    let delta = |row: Option<&'static [u8]>| Message::ViewDelta {
+        epoch,
+        version: Version(70_000),
+        from: Some(Bytes::from_static(b"mark")),
+        to: Some(Bytes::from_static(&[0xff, 0])),
+        rows: vec![ChangedRow {
+            node: NodeName::new("b").unwrap(),
+            row: row.map(Bytes::from_static),
+            session: None,
+        }],
     };
     let [member, place] = memberships().map(|(_, name, _)| name);
     let joins = |name| {
@@ -306,6 +320,8 @@ fn messages() -> Vec<(&'static str, Message)> {
             },
         ),
         ("Links/none", Message::Links { linked: Vec::new(), position: Position(0) }),
+        ("ViewDelta", delta(Some(b"row"))),
+        ("ViewDelta/gone", delta(None)),
         ("Observers", Message::Observers { epoch, observers: vec![NodeName::new("b").unwrap()] }),
     ]
 }

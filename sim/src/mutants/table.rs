@@ -93,6 +93,12 @@ pub const MASKED: &[Masked] = &[
         by: "The leader and its observers, which read everything; and what a member itself is about to do, which it does only by what it has              read anew. A test of `resting` sees it.",
     },
     Masked {
+        name: "waits-for-a-delta-for-ever",
+        file: "elector/src/core/elector/resting.rs",
+        what: "Waits for ever to be told what came of a change.",
+        by: "What is read once a minute, whatever was told. A test of `deltas` sees it.",
+    },
+    Masked {
         name: "glance-sees-no-change",
         file: "elector/src/core/elector/resting.rs",
         what: "Goes by what it read before, although a record has changed that says that more may have changed.",

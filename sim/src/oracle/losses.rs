@@ -60,6 +60,7 @@ pub(super) struct Losses {
 
 /// What is not promised while a loss is not over.
 const NOT_THEN: &[Check] = &[
+    Check::ViewTrue,
     Check::ActHeld,
     Check::ActClaimed,
     Check::TrustIsOpen,

@@ -162,7 +162,12 @@ impl World {
 
     fn on_elector_event(&mut self, node: NodeId, event: ElectorEvent) {
         match event {
-            ElectorEvent::View(_) | ElectorEvent::RunHandoff { .. } => {}
+            ElectorEvent::RunHandoff { .. } => {}
+            ElectorEvent::View(view) => {
+                let mut oracle = std::mem::take(&mut self.oracle);
+                oracle.elector_sees(self, node, &view);
+                self.oracle = oracle;
+            }
             ElectorEvent::Missing { facts, .. } => {
                 self.oracle.note(node, || format!("elector: missing {facts:?}"));
             }
@@ -426,6 +431,9 @@ impl World {
             Effect::Tell(tell) => {
                 if let Tell::Synced(epoch, position) = tell {
                     self.oracle.synced(node, epoch, position);
+                }
+                if matches!(tell, Tell::Delta(_)) {
+                    self.oracle.count(Check::DeltaTold);
                 }
                 if tell == Tell::Refresh {
                     self.oracle.note(node, || "member: has the store read".to_owned());

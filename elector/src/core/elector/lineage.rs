@@ -88,6 +88,7 @@ impl Elector {
             self.silence.link(node, false);
         }
         self.wanted = Wanted::new(&self.config.node);
+        self.rest.forget_deltas();
         (self.reading, self.view) = (None, None);
         self.turns.clear();
         if let Some((_, super::Doing::Commit { commits, report, .. })) = &mut self.doing {

@@ -223,6 +223,14 @@ impl Reading {
         self.state.as_ref().is_some_and(is_led) && self.queue.is_empty() && self.corrupt.is_empty()
     }
 
+    /// Whether somebody leads whose session is open, as read.
+    pub(super) fn leader_lives(&self) -> bool {
+        let row = |state: &ElectionState| {
+            Some(state.members.get(&state.term.leader.as_ref()?.node)?.session.clone())
+        };
+        self.state.as_ref().and_then(row).is_some_and(|session| self.is_open(&session))
+    }
+
     /// The bytes that a key had.
     pub(super) fn raw(&self, key: &Key) -> Option<Value> {
         self.raw.get(key).cloned()

@@ -1,36 +1,73 @@
 //! What an elector reads while others look after the registry: not the members and their sessions, as often as they were read, but what is changed
 //! with them.
 //!
-//! So a member that only waits costs the store the same however many members there are. It does not rest while anything is under way:
-//! an entry waits, a lock is held, nobody leads.
+//! So a member that only waits costs the store the same however many members there are. Which members came and went the leader tells it
+//! by a [`ViewDelta`]; the store says whether it was told all. It does not rest while anything is under way that it was not told the end
+//! of: an entry waits, a lock is held, nobody leads.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use callsign_store::{Key, Read, ReadResult, StoreError, Time, ids::NodeName, keys::read_key, planted};
+use callsign_store::{
+    Key, Read, ReadResult, StoreError, Time, Value, Version,
+    ids::NodeName,
+    keys::{RegistryKeys, read_key},
+    planted,
+};
 
 use super::{
-    Doing, Effect, Elector, Reading,
+    Doing, Effect, Elector, Reading, RowDelta, ViewDelta,
+    delta::Deltas,
     reading::{LINEAGE, LOCK, QUEUE_MARK, RECORDS, SETTINGS, TERM, records},
 };
 
 /// How often everything is read nevertheless. Shorter: more to read, with many members. Longer: what nobody said stays unseen for as long.
 const READ_ALL_EVERY: Duration = Duration::from_secs(60);
 
-/// Whether the elector rests, and how long ago it read everything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// For how many polls an elector waits to be told what came of a change. Shorter: with many members all read everything because one message is
+/// late. Longer: if the leader is too slow to see to it, so are the others.
+const UNTOLD_POLLS: u32 = 2;
+
+/// Whether the elector rests, how long ago it read everything, and what it was told since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Rest {
     rests: bool,
     read_all_at: Time,
+    deltas: Deltas,
+    /// Since when the members may be other ones, and it was not told.
+    untold_since: Option<Time>,
 }
 
 impl Rest {
     /// Says whether everything is to be read now: the elector rests no more.
     pub(super) fn turn_to(&mut self, rests: bool) -> bool {
+        if !rests {
+            self.forget_deltas();
+        }
         std::mem::replace(&mut self.rests, rests) && !rests
     }
 
-    pub(super) fn has_read_all(&mut self, now: Time) {
+    pub(super) fn has_read_all(&mut self, now: Time, version: Version) {
         self.read_all_at = now;
+        self.has_caught_up(version);
+    }
+
+    fn has_caught_up(&mut self, version: Version) {
+        self.untold_since = None;
+        self.deltas.forget_until(version);
+    }
+
+    /// What was said is of no use: everything will be read.
+    pub(super) fn forget_deltas(&mut self) {
+        self.deltas.clear();
+        self.untold_since = None;
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_heard_nothing(&self) -> bool {
+        self.untold_since.is_none() && self.deltas == Deltas::default()
     }
 
     fn may_glance(&self, now: Time) -> bool {
@@ -38,14 +75,42 @@ impl Rest {
     }
 }
 
-/// A transaction that changes members, the queue or the leader changes one of these records, or the own row.
-const SIGNS: [usize; 5] = [TERM, LOCK, QUEUE_MARK, SETTINGS, LINEAGE];
+/// A transaction that changes members, the queue or the leader changes one of these records or the mark of the queue, or the own row.
+const SIGNS: [usize; 4] = [TERM, LOCK, SETTINGS, LINEAGE];
 
 /// Behind the records: the own row, and the sessions of the own node and of the leader.
 const OWN_ROW: usize = RECORDS;
 const SESSIONS: usize = RECORDS + 1;
 
+/// What a look at a few records comes to.
+struct Glimpse {
+    /// What reading everything would have shown.
+    whole: ReadResult,
+    /// The nodes whose sessions are in it.
+    asked: BTreeSet<NodeName>,
+    /// Whether the members are known, too. Otherwise they are the former ones.
+    is_told: bool,
+}
+
 impl Elector {
+    /// Something may have changed.
+    pub(super) fn look(&mut self, now: Time) {
+        if self.may_glance(now) {
+            self.poll_at = self.poll_at.min(now);
+        } else {
+            self.stale = true;
+        }
+    }
+
+    /// Takes what the leader says of the members. The store is looked at first: it may know more.
+    pub(super) fn hear(&mut self, now: Time, delta: ViewDelta) {
+        let is_new = |reading: &Reading| delta.version > reading.version;
+        if self.may_glance(now) && self.reading.as_ref().is_some_and(is_new) {
+            self.rest.deltas.keep(delta);
+            self.poll_at = self.poll_at.min(now);
+        }
+    }
+
     /// Whether a look at what changes with everything else is enough.
     pub(super) fn may_glance(&self, now: Time) -> bool {
         let is_quiet = |reading: &Reading| reading.is_quiet() || planted!("rests-while-something-waits");
@@ -76,41 +141,98 @@ impl Elector {
     ) {
         let Some(seen) = self.answer(now, result, effects) else { return };
         let Some(former) = &self.reading else { return };
-        let Some(whole) = self.completed(former, &seen) else {
+        let version = seen.version;
+        let Some(Glimpse { whole, asked, is_told }) = self.completed(former, &seen) else {
             self.stale = true;
             return;
         };
-        let (limit, asked) = (self.queue_limit, &former.asked);
-        let reading = Reading::new(&self.keys, limit, asked, self.used, Some(former), whole);
-        if self.is_our_store(now, &reading, effects) {
+        let reading = Reading::new(&self.keys, self.queue_limit, &asked, self.used, Some(former), whole);
+        if !self.is_our_store(now, &reading, effects) {
+            return;
+        }
+        if !reading.leader_lives() {
+            self.stale = true;
+        } else if is_told {
+            self.rest.has_caught_up(version);
+            self.wanted.hold(&asked);
             self.take_in(now, reading, effects);
+        } else {
+            self.await_delta(now, version, effects);
+        }
+        // A delta came during the look, and tells of what happened behind it.
+        if self.rest.deltas.tell_more_than(version) {
+            self.poll_at = self.poll_at.min(now + self.config.timing.turn);
         }
     }
 
-    /// What reading everything would have shown, if it is as it was but for what was seen. `None`: more may have changed.
-    fn completed(&self, former: &Reading, seen: &ReadResult) -> Option<ReadResult> {
+    /// The members may be other ones. The leader says which, or everything is read.
+    fn await_delta(&mut self, now: Time, version: Version, effects: &mut Vec<Effect>) {
+        let poll = self.config.timing.poll;
+        let until = *self.rest.untold_since.get_or_insert(now) + poll * UNTOLD_POLLS;
+        if now >= until && !planted!("waits-for-a-delta-for-ever") {
+            self.stale = true;
+            return;
+        }
+        self.poll_at = (now + poll + self.seed.below(poll / 4)).min(until.max(now));
+        self.watch_since(version, effects);
+    }
+
+    /// What reading everything would have shown, if nothing but the members has changed beside what was seen. `None`: more may have.
+    fn completed(&self, former: &Reading, seen: &ReadResult) -> Option<Glimpse> {
         let (keys, node) = (&self.keys, &self.config.node);
-        let asked = records(keys, node);
-        let is_as_before =
-            |nth: &usize| matches!(&asked[*nth], Read::Key(key) if former.raw.get(key) == seen.value(*nth));
-        let own_row = former.raw.get(&keys.member(node));
-        let is_as_before = SIGNS.iter().all(is_as_before) && own_row == seen.value(OWN_ROW);
-        if !is_as_before && !planted!("glance-sees-no-change") {
+        let blind = planted!("glance-sees-no-change");
+        let records = records(keys, node);
+        let known = |nth: usize| match &records[nth] {
+            Read::Key(key) => former.raw.get(key),
+            Read::Range { .. } => None,
+        };
+        if !blind && SIGNS.iter().any(|nth| known(*nth) != seen.value(*nth)) {
             return None;
         }
-        let known =
-            |key: Key| former.raw.get_key_value(&key).map(|(key, value)| (key.clone(), value.clone()));
+        let path = self.rest.deltas.path(known(QUEUE_MARK), seen.value(QUEUE_MARK), seen.version);
+        let Members { rows, sessions } = Members::new(keys, former, path.unwrap_or_default());
+        if !blind && rows.get(&keys.member(node)) != seen.value(OWN_ROW) {
+            return None;
+        }
         let watched: Vec<_> = self.watched().into_iter().collect();
-        let session = |node: &NodeName| match watched.iter().position(|seen| seen == node) {
+        let session = |(node, record): (&NodeName, &Option<Value>)| match watched
+            .iter()
+            .position(|seen| seen == node)
+        {
             Some(nth) => seen.entries(SESSIONS + nth).to_vec(),
-            None => known(keys.cluster().session(node)).into_iter().collect(),
+            None => record.iter().map(|record| (keys.cluster().session(node), record.clone())).collect(),
         };
         let mut answers = seen.answers.get(..RECORDS)?.to_vec();
-        let rows = former.raw.range(keys.members());
-        answers.push(rows.map(|(key, value)| (key.clone(), value.clone())).collect());
+        answers.push(rows.into_iter().collect());
         // Nothing waits in the queue.
         answers.push(Vec::new());
-        answers.extend(former.asked.iter().map(session));
-        Some(ReadResult { version: seen.version, answers })
+        answers.extend(sessions.iter().map(session));
+        let whole = ReadResult { version: seen.version, answers };
+        Some(Glimpse { whole, asked: sessions.into_keys().collect(), is_told: path.is_some() || blind })
+    }
+}
+
+/// The rows of members, and the session records of the nodes that are asked for.
+struct Members {
+    rows: BTreeMap<Key, Value>,
+    sessions: BTreeMap<NodeName, Option<Value>>,
+}
+
+impl Members {
+    /// Those of the former reading, as far as no delta says otherwise.
+    fn new(keys: &RegistryKeys, former: &Reading, deltas: &[ViewDelta]) -> Self {
+        let rows = former.raw.range(keys.members()).map(|(key, row)| (key.clone(), row.clone()));
+        let record = |node: &NodeName| former.raw(&keys.cluster().session(node));
+        let sessions = former.asked.iter().map(|node| (node.clone(), record(node)));
+        let mut members = Self { rows: rows.collect(), sessions: sessions.collect() };
+        for RowDelta { node, row, session } in deltas.iter().flat_map(|delta| &delta.rows) {
+            let key = keys.member(node);
+            match row {
+                Some(row) => members.rows.insert(key, row.clone()),
+                None => members.rows.remove(&key),
+            };
+            members.sessions.insert(node.clone(), session.clone());
+        }
+        members
     }
 }

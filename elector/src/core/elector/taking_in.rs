@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use callsign_store::{ReadResult, StoreError, Time, ids::Token, planted};
+use callsign_store::{ReadResult, StoreError, Time, Version, ids::Token, planted};
 
 use super::{Effect, Elector, ElectorEvent, QUEUE_LIMIT, Reading, View, Wish};
 use crate::core::settings::InForce;
@@ -25,7 +25,7 @@ impl Elector {
         let (reading, is_incomplete) = self.wanted.of(node, reading);
         self.stale |= is_incomplete;
         let Some(reading) = reading else { return false };
-        self.rest.has_read_all(now);
+        self.rest.has_read_all(now, reading.version);
         self.take_in(now, reading, effects);
         true
     }
@@ -61,10 +61,7 @@ impl Elector {
         if planted!("watch-without-poll") {
             self.poll_at = now + Duration::from_secs(24 * 3600);
         }
-        effects.push(Effect::Watch {
-            keys: vec![self.keys.queue(), self.keys.term(), self.keys.lock()],
-            since: reading.version,
-        });
+        self.watch_since(reading.version, effects);
         self.used = self.used.max(reading.author.unwrap_or_default());
         self.draining &= !reading.queue.is_empty();
         self.settle_join(&reading);
@@ -88,6 +85,11 @@ impl Elector {
         }
         self.show(effects);
         self.finish_leaving(effects);
+    }
+
+    pub(super) fn watch_since(&self, since: Version, effects: &mut Vec<Effect>) {
+        effects
+            .push(Effect::Watch { keys: vec![self.keys.queue(), self.keys.term(), self.keys.lock()], since });
     }
 
     /// Nothing rings when an entry is taken off the queue. So an elector that waits for its own one looks again soon, and then more and more seldom.

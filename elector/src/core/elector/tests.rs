@@ -6,6 +6,7 @@ use super::*;
 mod barred;
 mod checks;
 mod configuring;
+mod deltas;
 mod harness;
 mod lock;
 mod queue;

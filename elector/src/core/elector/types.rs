@@ -9,10 +9,11 @@ use callsign_store::{
     CommitOutcome, Key, Read, ReadResult, StoreError, Time, TooLarge, Transaction, Value, Version,
     ids::{ClusterName, Epoch, NodeName, Position, RegistryName, SessionId, Token},
     keys::RegistryKeys,
+    planted,
 };
 use serde::{Deserialize, Serialize};
 
-use super::timing::ElectorTiming;
+use super::{delta::ViewDelta, timing::ElectorTiming};
 use crate::core::{
     lineage::{LineageId, LineageNumber},
     past::Fact,
@@ -54,7 +55,8 @@ pub struct OpId(pub u64);
 pub enum Notice {
     /// The node's open session; `None` while it has none that it trusts. Without one an elector only looks.
     Session(Option<SessionId>),
-    /// Something in the store may have changed: a session was seen to close, say. One too many costs a read.
+    /// Something in the store may have changed: a session was seen to close, say. One too many costs a read. An elector that rests
+    /// looks at what changes with everything else.
     Changed,
     /// A message of the leader's member of that epoch arrived.
     LeaderContact {
@@ -112,6 +114,8 @@ pub enum Notice {
     /// Whether others look after the registry: then the elector reads the rest of the store only if what it looks at has changed. At first
     /// it does not rest.
     Rests(bool),
+    /// What the leader has read of the members, and this elector has not, if it rests.
+    Delta(ViewDelta),
     /// The own member wants this to be set for all members. It is said once, as soon as the own node is a member; the
     /// [`View`] shows what came of it. What was asked for before, and not said yet, is said with it.
     Configure(Settings),
@@ -312,6 +316,13 @@ pub struct View {
 }
 
 impl View {
+    /// Whether nothing was under way: somebody leads, nobody holds the lock, and no entry waits.
+    pub fn is_quiet(&self) -> bool {
+        let is_empty = self.queued.as_ref().is_some_and(BTreeSet::is_empty);
+        let is_empty = is_empty || planted!("delta-while-an-entry-waits");
+        self.term.leader.is_some() && self.lock.is_none() && is_empty
+    }
+
     /// Whether a leader without a base may open the seat now. The batch that does has to check it again.
     pub fn opening(&self) -> Option<Opening> {
         state::opening(&self.members, &self.sessions, self.commit.map(|end| end.position))

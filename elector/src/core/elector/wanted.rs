@@ -27,6 +27,11 @@ impl Wanted {
         &self.asked
     }
 
+    /// From now on these are asked for: they are the ones of the last reading.
+    pub(super) fn hold(&mut self, asked: &BTreeSet<NodeName>) {
+        self.asked.clone_from(asked);
+    }
+
     /// Takes the nodes that the own member names; says whether a read is needed for them.
     pub(super) fn name(&mut self, nodes: BTreeSet<NodeName>) -> bool {
         let is_new = !nodes.is_subset(&self.asked);

@@ -2,7 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use callsign_elector::{elector, lineage::LineageNumber, record::LogEnd, session::Observed};
+use callsign_elector::{
+    elector::{self, ViewDelta},
+    lineage::LineageNumber,
+    record::LogEnd,
+    session::Observed,
+};
 use callsign_store::{
     Key, Read, Transaction, Value,
     ids::{Epoch, Incarnation, NodeName, Position},
@@ -43,6 +48,8 @@ pub enum Tell {
     Refresh,
     /// What is read of the store has to show the sessions of these nodes, too.
     Concerned(BTreeSet<NodeName>),
+    /// What the leader has read of the members.
+    Delta(ViewDelta),
     /// Say that this member is about to leave, and give up the seat.
     Drain,
     /// Leave: nothing is claimed here any more.
@@ -65,6 +72,7 @@ impl From<Tell> for elector::Notice {
             Tell::Contradicted { lineage, key, value } => Self::Contradicted { lineage, key, value },
             Tell::Refresh => Self::Changed,
             Tell::Concerned(nodes) => Self::Concerned { nodes },
+            Tell::Delta(delta) => Self::Delta(delta),
             Tell::Drain => Self::Drain,
             Tell::Leave => Self::Leave,
             Tell::Rejoin { empty } => Self::Rejoin { empty },

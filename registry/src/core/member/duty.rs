@@ -4,9 +4,9 @@
 //! the leader, and looks at little. So what a member costs the store does not grow with their number. A member rests only while it hears the
 //! leader: if the leader and all that it named are gone at once, the others find out by themselves.
 
-use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 
-use callsign_elector::session::Observed;
+use callsign_elector::{elector::View, session::Observed};
 use callsign_store::{Time, ids::NodeName, planted};
 
 use super::Member;
@@ -22,6 +22,8 @@ pub(super) struct Duty {
     /// Until when others look after the registry, by the last heartbeat.
     rests_until: Option<Time>,
     told: Observed,
+    /// While something is under way that the others are told the end of: the last view before it.
+    quiet: Option<Arc<View>>,
 }
 
 impl Duty {
@@ -29,6 +31,14 @@ impl Duty {
     pub(super) fn heard(&mut self, now: Time, is_named: bool) {
         let rests_for = if planted!("rests-for-ever") { Duration::from_secs(24 * 3600) } else { RESTS_FOR };
         self.rests_until = (!is_named).then_some(now + rests_for);
+    }
+
+    pub(super) fn keep_quiet(&mut self, view: Option<Arc<View>>) {
+        self.quiet = view;
+    }
+
+    pub(super) fn take_quiet(&mut self) -> Option<Arc<View>> {
+        self.quiet.take()
     }
 
     /// When it rests no more unless it hears the leader.
@@ -47,10 +57,15 @@ impl<T: Table> Member<T> {
         able.into_iter().take(self.config.tuning.observers).map(|(node, _)| node.clone()).collect()
     }
 
+    /// Whether there are more members than are named, so that some may rest.
+    pub(super) fn some_may_rest(&self) -> bool {
+        self.linked.len() > self.config.tuning.observers
+    }
+
     /// Tells members who observes, while this one leads and there are some that need not.
     pub(super) fn say_observers(&self, members: &[NodeName], effects: &mut Vec<Effect>) {
         let Some(leader) = self.leader.as_ref().filter(|leader| leader.is_open()) else { return };
-        if self.linked.len() <= self.config.tuning.observers {
+        if !self.some_may_rest() {
             return;
         }
         let message = Message::Observers { epoch: leader.epoch(), observers: self.observers() };

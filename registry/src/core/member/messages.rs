@@ -1,5 +1,6 @@
 //! What a member does about each message.
 
+use callsign_elector::elector::ViewDelta;
 use callsign_store::planted;
 
 use super::{
@@ -122,6 +123,13 @@ impl<T: Table> Member<T> {
             Message::Observers { epoch, observers } => {
                 if self.on_leader(now, from, epoch, effects) {
                     self.duty.heard(now.time, observers.contains(&self.config.me));
+                }
+            }
+            Message::ViewDelta { epoch, version, from: mark, to, rows } => {
+                if self.on_leader(now, from, epoch, effects) {
+                    let rows = rows.into_iter().map(Into::into).collect();
+                    let (from, to) = (mark.map(Vec::from), to.map(Vec::from));
+                    effects.push(Effect::Tell(Tell::Delta(ViewDelta { version, from, to, rows })));
                 }
             }
             Message::LinksWanted => self.on_links_wanted(from, effects),

@@ -22,6 +22,7 @@ impl<T: Table> Member<T> {
         let old_leader = self.view.term.leader.as_ref().map(|leader| leader.node.clone());
         let former = std::mem::replace(&mut self.view, view);
         self.find_linked();
+        self.say_delta(Arc::clone(&former), effects);
         self.their_links.retain(|node| self.view.members.contains_key(node));
         self.redirect_requests();
         if is_new_term {

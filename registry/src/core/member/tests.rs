@@ -1,6 +1,7 @@
 //! A member alone: what it asks for when it is shown something, or told something.
 
 mod changing;
+mod deltas;
 mod duty;
 mod lag;
 mod leading;
@@ -13,6 +14,7 @@ use callsign_elector::{
     lineage::LineageNumber,
     record::{Leader as Led, Lineage, MemberRow, SessionRecord},
     session::Observed,
+    state::MAX_MEMBERS,
 };
 use callsign_store::{
     CommitOutcome, ReadResult, StoreError, Value,

@@ -1,26 +1,25 @@
 //! Lists that have a bound, which a reader holds them to before it keeps what is behind it.
 
-use std::fmt;
+use std::{fmt, marker::PhantomData};
 
 use callsign_elector::state::MAX_MEMBERS;
-use callsign_store::ids::NodeName;
 use serde::{
-    Deserializer,
+    Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},
 };
 
-/// No more nodes than a registry has members.
-pub(super) fn members<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NodeName>, D::Error> {
-    from.deserialize_seq(Members)
+/// No more of them than a registry has members.
+pub(super) fn members<'de, D: Deserializer<'de>, M: Deserialize<'de>>(from: D) -> Result<Vec<M>, D::Error> {
+    from.deserialize_seq(Members(PhantomData))
 }
 
-struct Members;
+struct Members<M>(PhantomData<M>);
 
-impl<'de> Visitor<'de> for Members {
-    type Value = Vec<NodeName>;
+impl<'de, M: Deserialize<'de>> Visitor<'de> for Members<M> {
+    type Value = Vec<M>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at most {MAX_MEMBERS} names of nodes")
+        write!(f, "at most {MAX_MEMBERS} of them, one for each member")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
@@ -37,7 +36,7 @@ impl<'de> Visitor<'de> for Members {
 
 #[cfg(test)]
 mod tests {
-    use callsign_store::ids::Position;
+    use callsign_store::ids::{NodeName, Position};
 
     use super::*;
     use crate::core::message::{BadMessage, Message};
@@ -53,7 +52,10 @@ mod tests {
         }
         let refused = Message::decode(&links(MAX_MEMBERS + 1).encode());
         let Err(BadMessage::Malformed(why)) = refused else { panic!("{refused:?}") };
-        assert!(why.contains("invalid length 257, expected at most 256 names of nodes"), "{why}");
+        assert!(
+            why.contains("invalid length 257, expected at most 256 of them, one for each member"),
+            "{why}"
+        );
         // A peer that says how many come, and sends none, costs nothing.
         let bytes = links(1).encode();
         let at = bytes.len() - 5;

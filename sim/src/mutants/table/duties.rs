@@ -96,6 +96,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("rests-on-as-the-next-leader", "registry/src/core/member/duty.rs")
         .does("Goes on to rest when it takes the seat of a leader that is gone.")
         .found("perishing", 2_000, "DESIGN 11 (leaders and three observers observe)"),
+    mutant("delta-without-leavers", "elector/src/core/elector/delta.rs")
+        .does("Says of members that came, and not of those that left.")
+        .found("crashes", 2_000, "DESIGN 11 (members that do not act get the view from the leader)"),
+    mutant("delta-while-an-entry-waits", "elector/src/core/elector/types.rs")
+        .does("Says which members are other ones while an entry waits that will change them again.")
+        .found("crashes", 2_000, "DESIGN 11 (members that do not act get the view from the leader)"),
+    mutant("delta-ahead-of-the-look", "elector/src/core/elector/delta.rs")
+        .does("Goes by what the leader read later than it has looked itself.")
+        .found("large", 10_000, "DESIGN 11 (as a delta with its version)"),
+    mutant("delta-from-elsewhere", "elector/src/core/elector/delta.rs")
+        .does("Goes by what the leader says, though it has missed what the leader said before.")
+        .found("perishing", 2_000, "DESIGN 11 (as a delta with its version)"),
     mutant("observes-few-for-ever", "elector/src/core/session/observe.rs")
         .does("Observes no more than the leader again, once it has rested.")
         .found("perishing", 2_000, "DESIGN 11 (a death is found in 2 S + 2 polls if every observer died with it)"),

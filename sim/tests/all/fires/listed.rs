@@ -15,6 +15,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::BeatRace, "only counted; TrustIsOpen fires"),
     (Check::DeadLeader, "planted defects of members"),
     (Check::FoundDead, "planted defects of duties: leader-rests-too"),
+    (Check::ViewTrue, "planted defects of duties: delta-without-leavers"),
     (Check::Configured, "planted defects of members: settings-forget-the-rest"),
     (Check::RankedFirst, "planted defects of members: rank-ignored"),
     (Check::NewerLink, "planted defects of links"),

@@ -110,12 +110,12 @@ fn nobody_rests_while_an_entry_waits_a_lock_is_held_nobody_leads_or_something_ca
 }
 
 #[test]
-fn who_rests_no_more_reads_all_at_once_and_so_does_who_is_told_of_a_change() {
+fn who_rests_no_more_reads_all_at_once_and_who_is_told_of_a_change_looks_at_once() {
     let mut sim = settled(74);
     let resting = one_rests(&mut sim);
     sim.tell(&resting, Notice::Changed);
     sim.run_for(SECOND / 100);
-    assert_eq!(looks(&mut sim, &resting), [true]);
+    assert_eq!(looks(&mut sim, &resting), [false]);
     sim.tell(&resting, Notice::Rests(true));
     sim.run_for(SECOND / 100);
     assert_eq!(looks(&mut sim, &resting), []);

@@ -1,0 +1,304 @@
+//! An elector that rests is told which members came and went, and reads no rows.
+
+use callsign_store::{Read, Version, record::Record};
+
+use super::*;
+use crate::core::{
+    lineage::{LineageId, LineageNumber},
+    record::{MemberRow, Term},
+};
+
+/// Members at rest, one that rests, and what the leader saw at first.
+struct Resting {
+    sim: Sim,
+    me: String,
+    before: Arc<View>,
+}
+
+impl Resting {
+    fn new(seed: u64) -> Self {
+        let mut sim = Sim::settled(seed, &["a", "b", "c", "d"]);
+        sim.run_for(SECOND * 3);
+        let leader = sim.leader().unwrap();
+        let me = ["d", "c"].into_iter().find(|name| *name != leader).unwrap().to_owned();
+        sim.tell(&me, Notice::Rests(true));
+        sim.run_for(SECOND * 3);
+        let before = sim.view(&leader).unwrap();
+        let mut resting = Self { sim, me, before };
+        resting.reads();
+        resting
+    }
+
+    fn leader(&self) -> String {
+        self.sim.leader().unwrap()
+    }
+
+    /// How often it has looked since, and how often it read all.
+    fn reads(&mut self) -> (usize, usize) {
+        let looks = std::mem::take(&mut self.sim.host(&self.me).looks);
+        let is_all = |reads: &&Vec<Read>| reads.iter().any(|read| matches!(read, Read::Range { .. }));
+        let all = looks.iter().filter(is_all).count();
+        (looks.len() - all, all)
+    }
+
+    /// An entry is taken off the queue; says what has changed since the last time.
+    fn changes(&mut self, change: impl FnOnce(&mut Sim)) -> ViewDelta {
+        let (leader, before) = (self.leader(), Arc::clone(&self.before));
+        change(&mut self.sim);
+        let is_over = |sim: &Sim| {
+            let view = sim.view(&leader).unwrap();
+            view.is_quiet() && view.raw(&sim.keys.queue()) != before.raw(&sim.keys.queue())
+        };
+        assert!(self.sim.run_until(SECOND, is_over));
+        self.before = self.sim.view(&leader).unwrap();
+        ViewDelta::between(&self.sim.keys, &before, &self.before).unwrap()
+    }
+
+    fn is_told(&mut self, delta: ViewDelta) {
+        let me = self.me.clone();
+        self.sim.tell(&me, Notice::Delta(delta));
+        self.sim.run_for(SECOND / 100);
+    }
+
+    fn view(&self) -> Arc<View> {
+        self.sim.view(&self.me).unwrap()
+    }
+
+    /// Whether it knows as much as the leader, but for beats.
+    fn knows_all(&self) -> bool {
+        let (ours, theirs) = (self.view(), self.sim.view(&self.leader()).unwrap());
+        ours.members == theirs.members
+            && ours.sessions.agree(&theirs.sessions)
+            && ours.raw(&self.sim.keys.queue()) == theirs.raw(&self.sim.keys.queue())
+    }
+
+    /// How long it takes until everything is read.
+    fn reads_all_after(&mut self) -> Duration {
+        let (me, begin) = (self.me.clone(), self.sim.now);
+        self.reads();
+        while self.sim.now.since(begin) < SECOND * 30 {
+            self.sim.run_for(SECOND / 10);
+            if self.reads().1 > 0 {
+                return self.sim.now.since(begin);
+            }
+        }
+        panic!("{me} never reads everything")
+    }
+}
+
+#[test]
+fn a_member_that_comes_becomes_known_without_a_row_that_is_read() {
+    let mut one = Resting::new(80);
+    let joined = one.changes(|sim| sim.start("e"));
+    assert_eq!(joined.rows.iter().map(|row| row.node.as_str()).collect::<Vec<_>>(), ["e"]);
+    assert_eq!(one.view().members.len(), 4, "nobody has said what came of the entry");
+    one.is_told(joined);
+    assert!(one.knows_all());
+    // As the entry came, and as it was told.
+    let (looks, all) = one.reads();
+    assert!((1..=4).contains(&looks) && all == 0, "{looks} {all}");
+
+    // That it is synced, and that it leaves, are further entries.
+    let synced = one.changes(|_| {});
+    one.is_told(synced);
+    assert!(one.knows_all() && one.view().members[&node("e")].synced);
+    let left = one.changes(|sim| sim.tell("e", Notice::Leave));
+    assert_eq!(left.rows[0].row, None);
+    one.is_told(left);
+    assert!(one.knows_all() && one.view().members.len() == 4);
+    // Nothing more is to be told, and nothing is waited for.
+    one.sim.run_for(SECOND * 20);
+    assert_eq!(one.reads().1, 0);
+}
+
+#[test]
+fn what_was_said_before_a_look_showed_it_is_kept_and_several_lead_to_where_the_store_is() {
+    let mut one = Resting::new(81);
+    let joined = one.changes(|sim| sim.start("e"));
+    let synced = one.changes(|_| {});
+    one.is_told(joined);
+    assert_eq!(one.view().members.len(), 4, "the store shows more than that");
+    one.is_told(synced);
+    assert!(one.knows_all() && one.view().members[&node("e")].synced);
+    assert_eq!(one.reads().1, 0);
+    // A delta that comes again changes nothing.
+    let left = one.changes(|sim| sim.tell("e", Notice::Leave));
+    one.is_told(left.clone());
+    one.is_told(left);
+    assert!(one.knows_all());
+    one.sim.run_for(SECOND * 20);
+    assert_eq!(one.reads().1, 0);
+}
+
+#[test]
+fn an_elector_that_is_not_told_within_two_polls_reads_everything() {
+    let mut one = Resting::new(82);
+    let joined = one.changes(|sim| sim.start("e"));
+    one.changes(|_| {});
+    let (least, most) = (one.sim.timing.poll, one.sim.timing.poll * 5 / 2);
+    // What leads from elsewhere is no help.
+    let elsewhere = ViewDelta { from: joined.to.clone(), to: joined.from.clone(), ..joined };
+    one.is_told(elsewhere);
+    let after = one.reads_all_after();
+    assert!(least < after && after < most, "{after:?}");
+    assert!(one.knows_all());
+    one.sim.run_for(SECOND * 20);
+    assert_eq!(one.reads().1, 0, "it rests again");
+}
+
+#[test]
+fn of_a_change_that_the_store_does_not_show_yet_nothing_is_known() {
+    let mut one = Resting::new(83);
+    let joined = one.changes(|sim| sim.start("e"));
+    let synced = one.changes(|_| {});
+    let ahead = ViewDelta { version: Version(joined.version.0 + 1_000_000), ..joined };
+    one.is_told(ahead);
+    one.is_told(synced);
+    assert_eq!(one.view().members.len(), 4);
+    assert_eq!(one.reads().1, 0);
+    one.reads_all_after();
+    assert!(one.knows_all());
+}
+
+#[test]
+fn a_member_that_lags_is_told_of_though_no_entry_says_so() {
+    let mut one = Resting::new(84);
+    let (leader, before) = (one.leader(), Arc::clone(&one.before));
+    let lags = ["a", "b", "c"].into_iter().find(|name| *name != leader && *name != one.me).unwrap();
+    let row = MemberRow { synced: false, ..one.sim.state().members[&node(lags)].clone() };
+    let key = one.sim.keys.member(&node(lags));
+    // It would say at once that it does not lag.
+    one.sim.host(lags).parked = Some(Vec::new());
+    one.sim.write(key, Some(row.to_value()));
+    let has_seen = |sim: &Sim| sim.view(&leader).is_some_and(|view| !view.members[&node(lags)].synced);
+    assert!(one.sim.run_until(SECOND * 3, has_seen));
+    let delta = ViewDelta::between(&one.sim.keys, &before, &one.sim.view(&leader).unwrap()).unwrap();
+    assert_eq!((&delta.from, delta.rows.len()), (&delta.to, 1));
+    one.is_told(delta.clone());
+    assert!(!one.view().members[&node(lags)].synced);
+    assert_eq!(one.reads().1, 0);
+    // Said again, later than it is true, it changes nothing.
+    let (me, key) = (one.me.clone(), one.sim.keys.member(&node(lags)));
+    one.sim.write(key, Some(MemberRow { synced: true, ..row }.to_value()));
+    for rests in [false, true] {
+        one.sim.tell(&me, Notice::Rests(rests));
+        one.sim.run_for(SECOND / 100);
+    }
+    assert!(one.view().members[&node(lags)].synced);
+    one.is_told(delta);
+    one.sim.run_for(SECOND * 5);
+    assert!(one.view().members[&node(lags)].synced);
+}
+
+#[test]
+fn what_is_said_while_it_does_not_rest_or_in_another_lineage_is_of_no_use() {
+    let mut one = Resting::new(85);
+    let me = one.me.clone();
+    let joined = one.changes(|sim| sim.start("e"));
+    one.sim.tell(&me, Notice::Rests(false));
+    one.is_told(joined);
+    assert!(one.sim.host(&me).elector.rest.has_heard_nothing());
+
+    let mut one = Resting::new(85);
+    let me = one.me.clone();
+    let joined = one.changes(|sim| sim.start("e"));
+    let ahead = ViewDelta { version: Version(joined.version.0 + 1_000_000), ..joined };
+    one.is_told(ahead.clone());
+    assert!(!one.sim.host(&me).elector.rest.has_heard_nothing());
+    let lineage = one.view().lineage;
+    let now = one.sim.now;
+    one.sim.host(&me).elector.begin_lineage(lineage, now);
+    assert!(one.sim.host(&me).elector.rest.has_heard_nothing());
+    // Nothing was read yet.
+    one.is_told(ahead);
+    assert!(one.sim.host(&me).elector.rest.has_heard_nothing());
+}
+
+#[test]
+fn whoever_rests_reads_everything_if_the_leaders_session_is_over_or_a_row_cannot_be_read() {
+    let mut one = Resting::new(86);
+    let leader = one.leader();
+    one.sim.close_session(&leader);
+    one.sim.run_for(SECOND * 2);
+    assert!(one.reads().1 > 0);
+
+    let mut one = Resting::new(86);
+    let mut joined = one.changes(|sim| sim.start("e"));
+    joined.rows[0].row = Some(b"?".to_vec());
+    one.is_told(joined);
+    assert!(one.reads().1 > 0);
+    assert!(one.knows_all());
+}
+
+#[test]
+fn nothing_is_said_between_views_of_two_lineages_or_while_something_is_under_way() {
+    let one = Resting::new(87);
+    let keys = &one.sim.keys;
+    let view = View { raw: Arc::clone(&one.before.raw), ..(*one.before).clone() };
+    assert_eq!(ViewDelta::between(keys, &view, &view), None, "nothing differs");
+    let with = |change: &dyn Fn(&mut View)| {
+        let mut view = view.clone();
+        let mut raw = (*view.raw).clone();
+        raw.insert(keys.queue(), b"later".to_vec());
+        view.raw = Arc::new(raw);
+        change(&mut view);
+        view
+    };
+    let later = with(&|_| {});
+    let delta = ViewDelta::between(keys, &view, &later).unwrap();
+    assert_eq!(
+        (delta.from, delta.to, delta.rows),
+        (view.raw(&keys.queue()), Some(b"later".to_vec()), vec![])
+    );
+    let other = LineageId { number: LineageNumber(7), ..view.lineage };
+    assert_eq!(ViewDelta::between(keys, &view, &with(&|view| view.lineage = other)), None);
+    let vacant = with(&|view| view.term = Term { leader: None, ..view.term.clone() });
+    let waits = with(&|view| view.queued = Some(BTreeSet::from([node("e")])));
+    let more = with(&|view| view.queued = None);
+    let lock = crate::core::record::Lock {
+        epoch: view.term.epoch,
+        owner: node("a"),
+        nonce: callsign_store::ids::Nonce(1),
+    };
+    let locked = with(&|view| view.lock = Some(lock.clone()));
+    for other in [vacant, waits, more, locked] {
+        assert!(!other.is_quiet());
+        assert_eq!(ViewDelta::between(keys, &view, &other), None);
+        assert_eq!(ViewDelta::between(keys, &other, &later), None);
+    }
+}
+
+#[test]
+fn so_many_deltas_are_kept_and_no_more() {
+    use super::super::delta::Deltas;
+
+    let delta = |nth: u64| ViewDelta {
+        version: Version(nth),
+        from: Some(vec![u8::try_from(nth).unwrap()]),
+        to: Some(vec![u8::try_from(nth + 1).unwrap()]),
+        rows: Vec::new(),
+    };
+    let mut deltas = Deltas::default();
+    for nth in 0..64 {
+        deltas.keep(delta(nth));
+    }
+    let length = |deltas: &Deltas, from: u8, to: u8, version: u64| {
+        deltas.path(Some(&vec![from]), Some(&vec![to]), Version(version)).map(<[_]>::len)
+    };
+    assert_eq!(length(&deltas, 0, 64, 63), Some(64));
+    assert_eq!(length(&deltas, 0, 64, 62), None, "the last one is later");
+    assert_eq!(length(&deltas, 60, 64, 100), Some(4));
+    assert_eq!(length(&deltas, 64, 64, 100), Some(0));
+    assert_eq!(length(&deltas, 99, 64, 100), None);
+    assert!(deltas.tell_more_than(Version(62)) && !deltas.tell_more_than(Version(63)));
+    deltas.forget_until(Version(61));
+    assert_eq!(length(&deltas, 0, 64, 100), None);
+    assert_eq!(length(&deltas, 62, 64, 100), Some(2));
+    for nth in 64..126 {
+        deltas.keep(delta(nth));
+    }
+    assert_eq!(length(&deltas, 62, 126, 200), Some(64));
+    deltas.keep(delta(126));
+    assert_eq!(length(&deltas, 62, 127, 200), None);
+    assert_eq!(length(&deltas, 126, 127, 200), Some(1));
+}
