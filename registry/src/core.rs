@@ -18,6 +18,7 @@ pub(crate) mod meta;
 pub(crate) mod name;
 pub(crate) mod node;
 pub(crate) mod permitted;
+pub(crate) mod rank;
 pub(crate) mod reads;
 pub(crate) mod registry;
 pub(crate) mod replica;

@@ -36,8 +36,8 @@ use crate::core::{
     input::{Effect, OpId, Turn},
     log::{Batch, CorruptBatch, Op},
     message::{Chunk, Message},
+    rank::rank,
     replica::{Applied, Replica, Staged},
-    rows::digest,
     table::Table,
 };
 
@@ -260,7 +260,7 @@ impl CatchUp {
     fn next_donor<'a>(&self, sources: &'a Sources) -> Option<&'a NodeName> {
         let failures = |donor: &NodeName| self.failed.get(donor).copied().unwrap_or_default();
         let place = |donor: &NodeName| {
-            let rank = splitmix(self.spread ^ digest(donor.as_str(), Position(0)));
+            let rank = rank(donor.as_str(), self.spread);
             (failures(donor), sources.leader.as_ref() == Some(donor), rank)
         };
         // Not to wait for ever for who may never be synced: a member that was elected meanwhile, say.

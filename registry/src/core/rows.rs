@@ -10,12 +10,13 @@ mod names;
 mod tests;
 mod tour;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, hash::BuildHasher, sync::Arc};
 
 use callsign_store::{
     ids::{Position, SessionId},
     planted,
 };
+use foldhash::quality::FixedState;
 
 pub use self::names::Names;
 pub(crate) use self::tour::Tour;
@@ -35,10 +36,9 @@ pub struct Held {
     pub digest: u64,
 }
 
-/// Combines a name and a position into 64 bits (FNV-1a, Fowler, Noll and Vo). To compare, not to protect.
+/// Combines a name and a position into 64 bits. To compare within a process: another version may have another function.
 pub fn digest(name: &str, position: Position) -> u64 {
-    let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    name.bytes().chain(position.0.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, fold)
+    FixedState::with_seed(0).hash_one((name, position.0))
 }
 
 /// Rows of a session that are gone, and may still be in the table.

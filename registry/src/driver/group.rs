@@ -9,10 +9,7 @@ use std::{
     },
 };
 
-use callsign_store::{
-    ids::{Position, SessionId},
-    random::splitmix,
-};
+use callsign_store::ids::{Position, SessionId};
 use callsign_transport::{ActorAddress, BroadcastError, Broadcasted, PeerId, RemoteMessage};
 use ractor::ActorRef;
 
@@ -23,7 +20,7 @@ use crate::{
         input::{Answer, Call},
         meta::Meta,
         name::{Name, check_name},
-        rows::digest,
+        rank::rank,
         table::Row,
     },
     driver::{
@@ -258,7 +255,7 @@ impl<M: RemoteMessage> Group<M> {
             Strategy::Key(key) => order.sort_by_cached_key(|(standing, seat)| {
                 let session = &standing.session;
                 let member = format!("{}/{}/{}/{key}", session.node, session.number.0, seat.actor);
-                std::cmp::Reverse(splitmix(digest(&member, Position(0))))
+                std::cmp::Reverse(rank(&member, 0))
             }),
             Strategy::RoundRobin | Strategy::LocalFirst => {
                 let turn = self.of.next.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use callsign_store::ids::{Incarnation, NodeName, SessionNumber};
 use callsign_transport::Kind;
@@ -30,10 +30,15 @@ fn swept(rows: &mut Rows<BTreeMap<Name, Row>>) -> Vec<String> {
 }
 
 #[test]
-fn a_digest_is_the_hash_that_it_is_said_to_be() {
-    // Its authors give this vector for "chongo was here!\n".
-    let position = Position(u64::from_le_bytes(*b"s here!\n"));
-    assert_eq!(digest("chongo wa", position), 0x4681_0940_eff5_f915);
+fn a_digest_tells_names_and_positions_apart() {
+    let names = ["", "a", "aa", "b", "a\0", "ab", "ba", "a name that is longer than a register"];
+    let all: BTreeSet<u64> =
+        names.iter().flat_map(|name| (0..100).map(|position| digest(name, Position(position)))).collect();
+    assert_eq!(all.len(), names.len() * 100);
+    assert_eq!(digest("a", Position(1)), digest("a", Position(1)));
+    // What stands at two places is not taken for what stands at two others.
+    let both = |one, other| digest("a", Position(one)) ^ digest("b", Position(other));
+    assert_ne!(both(1, 2), both(2, 1));
 }
 
 #[test]

@@ -147,6 +147,18 @@ fn an_elector_that_is_not_told_within_two_polls_reads_everything() {
 }
 
 #[test]
+fn an_elector_that_waits_to_be_told_hears_of_another_term_at_once() {
+    let mut one = Resting::new(88);
+    one.changes(|sim| sim.start("e"));
+    let (leader, epoch) = (one.leader(), one.view().term.epoch);
+    one.sim.tell(&leader, Notice::Resign { epoch });
+    let has_ended = |sim: &Sim| sim.state().term.epoch > epoch;
+    assert!(one.sim.run_until(SECOND / 2, has_ended));
+    one.sim.run_for(SECOND / 20);
+    assert!(one.view().term.epoch > epoch, "it does not wait for its poll");
+}
+
+#[test]
 fn of_a_change_that_the_store_does_not_show_yet_nothing_is_known() {
     let mut one = Resting::new(83);
     let joined = one.changes(|sim| sim.start("e"));
