@@ -35,7 +35,9 @@ pub(crate) fn owed(process: &Process, input: &Input) -> Option<Owed> {
     match input {
         Input::Message { message: Message::Requests { epoch, session, acknowledged, requests }, .. } => {
             let view = member.view();
-            let is_leader = member.is_serving() && view.term.epoch == *epoch;
+            // What was asked of the leader of a lineage that is lost is dropped.
+            let is_leader =
+                member.is_serving() && view.term.epoch == *epoch && !view.lineage.number.is_after(epoch.0);
             let is_read =
                 |session: &SessionId| view.sessions.is_open(session) || view.sessions.is_closed(session);
             let is_known = is_read(session) || member.leader_has_read(session);

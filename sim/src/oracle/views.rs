@@ -12,6 +12,10 @@ impl Oracle {
     /// An elector shows what it knows.
     pub(crate) fn elector_sees(&mut self, world: &World, node: NodeId, view: &View) {
         let keys = &world.setup.keys;
+        // What it read in a lineage that is lost, the store has no more.
+        if self.inner().is_none_or(|inner| inner.losses.lineage != view.lineage.number) {
+            return;
+        }
         // Of an older version than those that the store keeps nobody can tell.
         let members = [read_range(keys.members(), usize::MAX)];
         let Ok(read) = world.store.read(&members, Some(view.version)) else { return };

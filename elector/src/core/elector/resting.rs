@@ -195,12 +195,11 @@ impl Elector {
             return None;
         }
         let watched: Vec<_> = self.watched().into_iter().collect();
-        let session = |(node, record): (&NodeName, &Option<Value>)| match watched
-            .iter()
-            .position(|seen| seen == node)
-        {
-            Some(nth) => seen.entries(SESSIONS + nth).to_vec(),
-            None => record.iter().map(|record| (keys.cluster().session(node), record.clone())).collect(),
+        let session = |(node, record): (&NodeName, &Option<Value>)| {
+            let watched_as = watched.iter().position(|watched| watched == node);
+            let known =
+                || record.iter().map(|record| (keys.cluster().session(node), record.clone())).collect();
+            watched_as.map_or_else(known, |nth| seen.entries(SESSIONS + nth).to_vec())
         };
         let mut answers = seen.answers.get(..RECORDS)?.to_vec();
         answers.push(rows.into_iter().collect());
