@@ -2,7 +2,7 @@
 
 use callsign_store::random::splitmix;
 
-/// A number that follows from a text and a seed (FNV-1a, Fowler, Noll and Vo, and SplitMix64). To choose by, not to protect.
+/// A number that follows from a text and a seed (FNV-1a, Fowler, Noll and Vo, and `SplitMix64`). To choose by, not to protect.
 pub(crate) fn rank(text: &str, seed: u64) -> u64 {
     let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     // With eight bytes behind it, as nodes that choose by it have always had it.

@@ -96,7 +96,7 @@ impl Deltas {
         version: Version,
     ) -> Option<&[ViewDelta]> {
         let is_old = |delta: &&ViewDelta| delta.version <= version || planted!("delta-ahead-of-the-look");
-        let begin = self.0.iter().position(|delta| delta.from.as_ref() == from).unwrap_or(self.0.len());
+        let begin = self.0.iter().position(|delta| delta.from.as_ref() == from).unwrap_or_default();
         let mut at = from;
         let mut length = 0;
         for delta in self.0[begin..].iter().take_while(is_old) {

@@ -20,7 +20,7 @@ use callsign_store::{
 use super::{
     Doing, Effect, Elector, Reading, RowDelta, ViewDelta,
     delta::Deltas,
-    reading::{LINEAGE, LOCK, QUEUE_MARK, RECORDS, SETTINGS, TERM, records},
+    reading::{QUEUE_MARK, RECORDS, TERM, records},
 };
 
 /// How often everything is read nevertheless. Shorter: more to read, with many members. Longer: what nobody said stays unseen for as long.
@@ -43,9 +43,6 @@ pub(super) struct Rest {
 impl Rest {
     /// Says whether everything is to be read now: the elector rests no more.
     pub(super) fn turn_to(&mut self, rests: bool) -> bool {
-        if !rests {
-            self.forget_deltas();
-        }
         std::mem::replace(&mut self.rests, rests) && !rests
     }
 
@@ -74,9 +71,6 @@ impl Rest {
         self.rests && now < self.read_all_at + READ_ALL_EVERY
     }
 }
-
-/// A transaction that changes members, the queue or the leader changes one of these records or the mark of the queue, or the own row.
-const SIGNS: [usize; 4] = [TERM, LOCK, SETTINGS, LINEAGE];
 
 /// Behind the records: the own row, and the sessions of the own node and of the leader.
 const OWN_ROW: usize = RECORDS;
@@ -186,7 +180,8 @@ impl Elector {
             Read::Key(key) => former.raw.get(key),
             Read::Range { .. } => None,
         };
-        if !blind && SIGNS.iter().any(|nth| known(*nth) != seen.value(*nth)) {
+        // Beside an entry of the queue, only who takes the seat changes rows.
+        if !blind && known(TERM) != seen.value(TERM) {
             return None;
         }
         let path = self.rest.deltas.path(known(QUEUE_MARK), seen.value(QUEUE_MARK), seen.version);

@@ -72,17 +72,24 @@ impl Resting {
             && ours.raw(&self.sim.keys.queue()) == theirs.raw(&self.sim.keys.queue())
     }
 
-    /// How long it takes until everything is read.
-    fn reads_all_after(&mut self) -> Duration {
-        let (me, begin) = (self.me.clone(), self.sim.now);
+    /// How long it takes until everything is read, and how often it has looked until then.
+    fn reads_all_after(&mut self) -> (Duration, usize) {
+        let (begin, mut all_looks) = (self.sim.now, 0);
         self.reads();
         while self.sim.now.since(begin) < SECOND * 30 {
-            self.sim.run_for(SECOND / 10);
-            if self.reads().1 > 0 {
-                return self.sim.now.since(begin);
+            self.sim.run_for(SECOND / 20);
+            let (looks, all) = self.reads();
+            all_looks += looks;
+            if all > 0 {
+                return (self.sim.now.since(begin), all_looks);
             }
         }
-        panic!("{me} never reads everything")
+        panic!("{} never reads everything", self.me)
+    }
+
+    fn waits_for_nothing(&mut self) -> bool {
+        let me = self.me.clone();
+        self.sim.host(&me).elector.rest.has_heard_nothing()
     }
 }
 
@@ -107,8 +114,62 @@ fn a_member_that_comes_becomes_known_without_a_row_that_is_read() {
     one.is_told(left);
     assert!(one.knows_all() && one.view().members.len() == 4);
     // Nothing more is to be told, and nothing is waited for.
+    assert!(one.waits_for_nothing());
     one.sim.run_for(SECOND * 20);
     assert_eq!(one.reads().1, 0);
+    // It is told for two polls at most each time, not from the first time on.
+    one.changes(|sim| sim.start("f"));
+    one.sim.run_for(one.sim.timing.poll);
+    assert_eq!(one.reads().1, 0);
+}
+
+#[test]
+fn whose_sessions_are_read_next_follows_from_what_was_told() {
+    let mut one = Resting::new(89);
+    let joined = one.changes(|sim| sim.start("e"));
+    one.is_told(joined);
+    let synced = one.changes(|_| {});
+    one.is_told(synced);
+    assert!(one.knows_all());
+    let me = one.me.clone();
+    one.reads();
+    one.sim.tell(&me, Notice::Rests(false));
+    one.sim.run_for(SECOND / 20);
+    assert_eq!(one.reads(), (0, 1), "that of the new member is asked for at once");
+}
+
+#[test]
+fn what_is_said_during_a_look_is_looked_for_soon_after_it() {
+    let mut one = Resting::new(90);
+    let me = one.me.clone();
+    one.sim.host(&me).answers_after = SECOND / 5;
+    one.sim.tell(&me, Notice::Changed);
+    one.sim.run_for(SECOND / 100);
+    one.sim.host(&me).answers_after = Duration::ZERO;
+    let joined = one.changes(|sim| sim.start("e"));
+    one.is_told(joined);
+    let synced = one.changes(|_| {});
+    one.is_told(synced);
+    assert_eq!(one.view().members.len(), 4, "the look is under way");
+    // Nothing rings for it.
+    one.sim.watches = false;
+    let (turn, knows) = (one.sim.timing.turn, |sim: &Sim| sim.view(&me).unwrap().members.len() == 5);
+    assert!(one.sim.run_until(SECOND / 5 + turn + SECOND / 100, knows));
+}
+
+#[test]
+fn rows_that_a_change_of_term_changes_are_read() {
+    let mut one = Resting::new(91);
+    let (leader, state) = (one.leader(), one.sim.state());
+    let other = ["a", "b", "c"].into_iter().find(|name| *name != leader && *name != one.me).unwrap();
+    let term = Term { epoch: state.term.epoch.next(), ..state.term };
+    let row = MemberRow { priority: 7, ..state.members[&node(other)].clone() };
+    let keys = one.sim.keys.clone();
+    one.sim.write(keys.member(&node(other)), Some(row.to_value()));
+    one.sim.write(keys.term(), Some(term.to_value()));
+    one.sim.run_for(SECOND / 20);
+    let view = one.view();
+    assert_eq!((view.term.epoch, view.members[&node(other)].priority), (term.epoch, 7));
 }
 
 #[test]
@@ -135,12 +196,14 @@ fn an_elector_that_is_not_told_within_two_polls_reads_everything() {
     let mut one = Resting::new(82);
     let joined = one.changes(|sim| sim.start("e"));
     one.changes(|_| {});
-    let (least, most) = (one.sim.timing.poll, one.sim.timing.poll * 5 / 2);
+    let polls = one.sim.timing.poll * 2;
     // What leads from elsewhere is no help.
     let elsewhere = ViewDelta { from: joined.to.clone(), to: joined.from.clone(), ..joined };
     one.is_told(elsewhere);
-    let after = one.reads_all_after();
-    assert!(least < after && after < most, "{after:?}");
+    let (after, looks) = one.reads_all_after();
+    // The changes have taken some of that time.
+    assert!(polls * 3 / 4 < after && after <= polls, "{after:?}");
+    assert!(looks <= 3, "{looks}");
     assert!(one.knows_all());
     one.sim.run_for(SECOND * 20);
     assert_eq!(one.reads().1, 0, "it rests again");
@@ -209,21 +272,21 @@ fn what_is_said_while_it_does_not_rest_or_in_another_lineage_is_of_no_use() {
     let joined = one.changes(|sim| sim.start("e"));
     one.sim.tell(&me, Notice::Rests(false));
     one.is_told(joined);
-    assert!(one.sim.host(&me).elector.rest.has_heard_nothing());
+    assert!(one.waits_for_nothing());
 
     let mut one = Resting::new(85);
     let me = one.me.clone();
     let joined = one.changes(|sim| sim.start("e"));
     let ahead = ViewDelta { version: Version(joined.version.0 + 1_000_000), ..joined };
     one.is_told(ahead.clone());
-    assert!(!one.sim.host(&me).elector.rest.has_heard_nothing());
+    assert!(!one.waits_for_nothing());
     let lineage = one.view().lineage;
     let now = one.sim.now;
     one.sim.host(&me).elector.begin_lineage(lineage, now);
-    assert!(one.sim.host(&me).elector.rest.has_heard_nothing());
+    assert!(one.waits_for_nothing());
     // Nothing was read yet.
     one.is_told(ahead);
-    assert!(one.sim.host(&me).elector.rest.has_heard_nothing());
+    assert!(one.waits_for_nothing());
 }
 
 #[test]

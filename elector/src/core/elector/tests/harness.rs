@@ -42,6 +42,8 @@ pub(super) struct Host {
     pub(super) parked: Option<Vec<Transaction>>,
     /// What it read.
     pub(super) looks: Vec<Vec<Read>>,
+    /// For how long an answer to a read is on its way, beside the usual.
+    pub(super) answers_after: Duration,
     watch: Option<(Vec<Key>, Version)>,
     wake: Option<Time>,
     life: u64,
@@ -159,6 +161,7 @@ impl Sim {
             events: Vec::new(),
             parked: None,
             looks: Vec::new(),
+            answers_after: Duration::ZERO,
             watch: None,
             wake: None,
             life,
@@ -302,8 +305,12 @@ impl Sim {
     }
 
     fn soon(&mut self, name: &NodeName, due: Due) {
-        let after = Duration::from_micros(200) + self.seed.below(Duration::from_millis(3));
+        let after = self.a_moment();
         self.later(after, name, due);
+    }
+
+    fn a_moment(&mut self) -> Duration {
+        Duration::from_micros(200) + self.seed.below(Duration::from_millis(3))
     }
 
     fn next(&mut self) {
@@ -330,7 +337,8 @@ impl Sim {
             }
             Due::Read(id, reads) => {
                 let result = Ok(self.store.read(&reads, None).unwrap());
-                self.soon(&name, Due::Input(Input::ReadDone { id, result }));
+                let after = self.hosts[&name].answers_after + self.a_moment();
+                self.later(after, &name, Due::Input(Input::ReadDone { id, result }));
             }
             Due::Commit(id, transaction) => {
                 let outcome = if self.commit(&transaction) {
