@@ -14,7 +14,7 @@ impl<T: Table> Member<T> {
     /// Tells the others what is another one since the last view in which nothing was under way, while this one leads and there are
     /// members that may rest. `former`: the view before.
     ///
-    /// Who misses it reads everything. So it is said once, and to whoever is linked.
+    /// A member that misses it reads everything. So it is said once, and to all that are linked.
     pub(super) fn say_delta(&mut self, former: Arc<View>, effects: &mut Vec<Effect>) {
         let before = if former.is_quiet() { Some(former) } else { self.duty.take_quiet() };
         let leader = self.leader.as_ref().filter(|leader| leader.is_open() && self.some_may_rest());

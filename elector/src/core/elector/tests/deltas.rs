@@ -124,7 +124,7 @@ fn a_member_that_comes_becomes_known_without_a_row_that_is_read() {
 }
 
 #[test]
-fn whose_sessions_are_read_next_follows_from_what_was_told() {
+fn the_sessions_that_are_read_next_follow_from_what_was_told() {
     let mut one = Resting::new(89);
     let joined = one.changes(|sim| sim.start("e"));
     one.is_told(joined);
@@ -290,7 +290,7 @@ fn what_is_said_while_it_does_not_rest_or_in_another_lineage_is_of_no_use() {
 }
 
 #[test]
-fn whoever_rests_reads_everything_if_the_leaders_session_is_over_or_a_row_cannot_be_read() {
+fn a_member_that_rests_reads_everything_if_the_leaders_session_is_over_or_a_row_cannot_be_read() {
     let mut one = Resting::new(86);
     let leader = one.leader();
     one.sim.close_session(&leader);
