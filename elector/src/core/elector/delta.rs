@@ -43,12 +43,14 @@ impl ViewDelta {
         if !(is_of_one_store && former.is_quiet() && view.is_quiet()) {
             return None;
         }
-        let row_in = |of: &View, node: &NodeName| of.raw(&keys.member(node));
+        let is_changed = |node: &&NodeName| {
+            let key = keys.member(node);
+            former.raw.get(&key) != view.raw.get(&key)
+        };
         let nodes: BTreeSet<_> = former.members.keys().chain(view.members.keys()).collect();
-        let changed = nodes.into_iter().filter(|node| row_in(former, node) != row_in(view, node));
-        let rows = changed.map(|node| RowDelta {
+        let rows = nodes.into_iter().filter(is_changed).map(|node| RowDelta {
             node: node.clone(),
-            row: row_in(view, node),
+            row: view.raw(&keys.member(node)),
             session: view.raw(&keys.cluster().session(node)),
         });
         let is_left_out = |row: &RowDelta| row.row.is_none() && planted!("delta-without-leavers");

@@ -36,13 +36,16 @@ impl<'de, M: Deserialize<'de>> Visitor<'de> for Members<M> {
 
 #[cfg(test)]
 mod tests {
-    use callsign_store::ids::{NodeName, Position};
+    use callsign_store::{
+        Version,
+        ids::{Epoch, NodeName, Position},
+    };
 
     use super::*;
-    use crate::core::message::{BadMessage, Message};
+    use crate::core::message::{BadMessage, ChangedRow, Message};
 
     #[test]
-    fn no_more_links_are_taken_than_a_registry_has_members() {
+    fn no_more_links_or_rows_are_taken_than_a_registry_has_members() {
         let links = |count: usize| {
             let linked = (0..count).map(|nth| NodeName::new(format!("n{nth}")).unwrap()).collect();
             Message::Links { linked, position: Position(0) }
@@ -56,6 +59,15 @@ mod tests {
             why.contains("invalid length 257, expected at most 256 of them, one for each member"),
             "{why}"
         );
+        let delta = |count: usize| {
+            let node = |nth| NodeName::new(format!("n{nth}")).unwrap();
+            let rows = (0..count).map(|nth| ChangedRow { node: node(nth), row: None, session: None });
+            let (epoch, version) = (Epoch(1), Version(1));
+            Message::ViewDelta { epoch, version, from: None, to: None, rows: rows.collect() }
+        };
+        assert_eq!(Message::decode(&delta(MAX_MEMBERS).encode()), Ok(delta(MAX_MEMBERS)));
+        let refused = Message::decode(&delta(MAX_MEMBERS + 1).encode());
+        assert!(matches!(refused, Err(BadMessage::Malformed(_))), "{refused:?}");
         // A peer that says how many come, and sends none, costs nothing.
         let bytes = links(1).encode();
         let at = bytes.len() - 5;
