@@ -56,6 +56,8 @@ pub(super) struct Losses {
     is_for_one_of_several: bool,
     /// Nobody wrote that something was lost, so that what clients were told has no place in the log.
     is_history_torn: bool,
+    /// Everything is healed, and nothing is on its way.
+    is_at_rest: bool,
 }
 
 /// What is not promised while a loss is not over.
@@ -153,9 +155,16 @@ impl Losses {
         noticed.filter_map(|incarnation| self.applied.get(incarnation)).max().copied().unwrap_or_default()
     }
 
-    /// Whether the session is of a lineage before that of the store.
+    /// Whether what the store shows of the session may have come back with it: it is of a lineage before that of the store, or no lineage
+    /// says that something was lost.
     pub(super) fn brought_back(&self, session: &SessionId) -> bool {
-        self.lineage.is_after(session.number.0)
+        self.lineage.is_after(session.number.0) || self.is_history_torn()
+    }
+
+    /// Whether a replica is ahead of the log, by what was on its way when that was lost, and no lineage says so. Its member compares it
+    /// with the store soon, so that at rest nobody is.
+    pub(super) fn is_ahead_by_what_was_lost(&self, position: Position, end: Position) -> bool {
+        self.is_history_torn() && !self.is_at_rest && (end < position && position <= self.greatest)
     }
 
     /// Whether a process cuts a log beyond its end, up to what it applied and what was lost since, while nobody has said so: its cut was on
@@ -353,6 +362,7 @@ impl Inner {
     /// Everybody has looked at the store: who has not begun anew did not know what was lost.
     pub(super) fn all_have_looked(&mut self) {
         self.losses.stale.clear();
+        self.losses.is_at_rest = true;
     }
 
     /// What is seen of a process that knows what was lost: nothing counts until it has begun anew. One that was started since may
@@ -383,8 +393,11 @@ impl Default for Digests {
 }
 
 impl Digests {
-    /// At a position; none of another lineage.
+    /// At a position; none of another lineage, but for its beginning: nothing was in any log before its first entry.
     pub(super) fn at(&self, position: Position) -> Option<u64> {
+        if position == Position::default() {
+            return Some(0);
+        }
         let nth = position.0.checked_sub(self.base)?;
         self.list.get(usize::try_from(nth).ok()?).copied()
     }

@@ -213,8 +213,9 @@ impl Inner {
         self.counts.add(Check::ReplicaPrefix, 1);
         let Some(expected) = self.digests.at(position) else {
             let end = self.position;
-            // On its way through what the log still has of a former lineage. It is looked at again.
-            if parts.core.member().is_reading_log() && position < end {
+            // On its way through what the log still has of a former lineage, or ahead by what was lost. It is looked at again.
+            let reads_log = parts.core.member().is_reading_log() && position < end;
+            if reads_log || self.losses.is_ahead_by_what_was_lost(position, end) {
                 self.seen[usize::from(node)].is_based = false;
                 return;
             }

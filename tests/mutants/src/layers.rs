@@ -15,10 +15,13 @@ pub(crate) enum Layer {
     Transport,
     /// The stores' adapters that run on this machine.
     Stores,
+    /// What decides who leads, and elections for everything else.
+    Elections,
 }
 
 /// Every layer.
-pub(crate) const LAYERS: [Layer; 4] = [Layer::Cores, Layer::Drivers, Layer::Transport, Layer::Stores];
+pub(crate) const LAYERS: [Layer; 5] =
+    [Layer::Cores, Layer::Drivers, Layer::Transport, Layer::Stores, Layer::Elections];
 
 /// What the stores have in common, beside the backends.
 const OF_STORES: [&str; 5] = ["contract", "core", "driver", "error", "forward"];
@@ -44,6 +47,9 @@ const NOT_JUDGED: [&str; 13] = [
     "world",
 ];
 
+/// The drivers of campaigns are among the drivers.
+const CAMPAIGNS: &str = "election/src/driver/campaign";
+
 /// Whether a file or folder belongs to a layer, by its name.
 type Belongs = fn(&str) -> bool;
 
@@ -53,13 +59,12 @@ impl Layer {
         let any: Belongs = |_| true;
         let folders: &[(&str, Belongs)] = match self {
             Self::Cores => &[("registry/src/core", any)],
-            Self::Drivers => &[
-                ("registry/src", |name| name != "core"),
-                ("elector/src/driver", any),
-                ("election/src/driver/campaign", any),
-            ],
+            Self::Drivers => {
+                &[("registry/src", |name| name != "core"), ("elector/src/driver", any), (CAMPAIGNS, any)]
+            }
             Self::Transport => &[("transport/src", any)],
             Self::Stores => &[("store/src", |name| OF_STORES.contains(&name))],
+            Self::Elections => &[("elector/src", |name| name != "driver"), ("election/src", any)],
         };
         let mut files = Vec::new();
         for (folder, belongs) in folders {
@@ -68,6 +73,9 @@ impl Layer {
             here.retain(|file| is_judged(file.strip_prefix(root.join(folder)).unwrap_or(file), *belongs));
             if matches!(self, Self::Stores) {
                 here.retain(|file| !names(file).any(|name| NO_STORE.contains(&name.as_str())));
+            }
+            if matches!(self, Self::Elections) {
+                here.retain(|file| !file.starts_with(root.join(CAMPAIGNS)));
             }
             files.extend(here);
         }
