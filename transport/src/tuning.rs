@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Deadlines and intervals of links.
+/// Deadlines and intervals of links. None of them may be longer than a year.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LinkTiming {

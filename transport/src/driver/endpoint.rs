@@ -37,8 +37,11 @@ use crate::{
     },
     error::{KeysRefused, Refused, SendError, StartError},
     keys::Keys,
-    tuning::LinkLimits,
+    tuning::{LinkLimits, LinkTiming},
 };
+
+/// The longest time that may be set. Larger: a sum of such times is more than a clock can show, and a link panics.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// After a failed accept (no descriptors left, say). Smaller: a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -419,6 +422,11 @@ fn check(config: &EndpointConfig) -> Result<(), StartError> {
     }
     if timing.redial_min.is_zero() || timing.handshake.is_zero() {
         return bad("redialling and handshakes take time");
+    }
+    // Pings come more often than the silence limit.
+    let LinkTiming { handshake, silence, redial_min, redial_max, leave, .. } = *timing;
+    if [handshake, silence, redial_min, redial_max, leave].iter().any(|time| *time > LONGEST) {
+        return bad("no time of links may be longer than a year");
     }
     Ok(())
 }

@@ -173,6 +173,12 @@ fn each_setting_has_its_bounds() {
         ),
         ("redialling", |c| c.timing.redial_min = CLOCK_TICK, |c| c.timing.redial_min = NONE),
         ("redialling", |c| c.timing.handshake = CLOCK_TICK, |c| c.timing.handshake = NONE),
+        ("a year", |c| c.timing.handshake = LONGEST, |c| c.timing.handshake = LONGEST + CLOCK_TICK),
+        ("a year", |c| c.timing.silence = LONGEST, |c| c.timing.silence = LONGEST + CLOCK_TICK),
+        ("a year", |c| c.timing.redial_min = LONGEST, |c| c.timing.redial_min = LONGEST + CLOCK_TICK),
+        ("a year", |c| c.timing.redial_max = LONGEST, |c| c.timing.redial_max = LONGEST + CLOCK_TICK),
+        ("a year", |c| c.timing.leave = LONGEST, |c| c.timing.leave = Duration::MAX),
+        ("a year", |c| c.timing.leave = LONGEST, |c| c.timing.leave = LONGEST + CLOCK_TICK),
     ];
     for (n, (text, taken, refused)) in bounds.iter().enumerate() {
         let with = |change: fn(&mut EndpointConfig)| {

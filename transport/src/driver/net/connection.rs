@@ -41,7 +41,8 @@ const KEPT: usize = 4 * BATCH;
 
 /// Dials a node and runs the link. The endpoint is told how it went.
 pub(crate) async fn dial(inner: Arc<Inner>, node: Arc<str>, address: String) {
-    let connect = inner.config.network.connect(inner.local, &address, inner.keys().security());
+    let (security, within) = (inner.keys().security(), inner.config.timing.handshake);
+    let connect = inner.config.network.connect(inner.local, &address, security, within);
     let established = tokio::select! {
         biased;
         () = inner.closing.cancelled() => return,
@@ -181,12 +182,13 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
     };
     let outbox = Outbox::new(id, inner.config.limits);
     let handle = Arc::new(LinkHandle::new(id, (peer, theirs, address), remote, outbox, core));
+    // It is there before the link asks to be admitted: `leave` may find the link then, and waits for its end if it is refused, too.
+    let _ended = Ended(&inner, &handle);
     if let Err(why) = inner.admit(&handle, via) {
         handle.remote.close("the link was refused");
         inner.note_refusal(&address.ip().to_string(), &why);
         return;
     }
-    let _ended = Ended(&inner, &handle);
     // The peer goes by a certificate that was replaced while it was shown. Asked now that whoever replaces one finds this link.
     if inner.permits() != ours {
         inner.step_link(&handle, Input::Dismiss(Farewell::Forgotten, DownReason::Forgotten));
@@ -216,21 +218,31 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Wakes the core when it is time.
-async fn tick(inner: &Arc<Inner>, handle: &LinkHandle) {
+/// Wakes the core when it is time, but lets the link be read from before. Otherwise a process that stood still for a while would
+/// call its peer silent although the peer's words wait to be read.
+///
+/// `is_due`: it was time already when this was last polled, and the link has been read from since. It is kept by the caller, who
+/// drops this whenever there is something to write: otherwise one that always writes would never wake the core.
+async fn tick(inner: &Arc<Inner>, handle: &LinkHandle, is_due: &mut bool) {
     let Some(at) = handle.next_wake() else { return std::future::pending().await };
+    *is_due = *is_due && inner.now() >= at;
     sleep_until(inner.start + at).await;
+    if !std::mem::replace(is_due, true) {
+        tokio::task::yield_now().await;
+    }
+    *is_due = false;
     inner.step_link(handle, Input::Wake);
 }
 
 async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireWrite) {
     let mut batch = BytesMut::new();
+    let mut is_due = false;
     loop {
         inner.speak_of_actors(handle);
         let next = lock(&handle.outbox).next(&mut batch);
         match next {
             Next::Write => {
-                let written = write_batch(inner, handle, &mut wire, &batch).await;
+                let written = write_batch(inner, handle, &mut wire, &batch, &mut is_due).await;
                 if !written {
                     // What the peer said last may wait to be read, and says why it is gone.
                     tokio::task::yield_now().await;
@@ -244,7 +256,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
                 () = handle.written.notified() => {}
                 () = handle.overdue() => return,
                 () = inner.halted.cancelled() => return,
-                () = tick(inner, handle) => {}
+                () = tick(inner, handle, &mut is_due) => {}
             },
             Next::Close => break,
         }
@@ -259,7 +271,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
             () = &mut closing => break,
             () = handle.overdue() => break,
             () = inner.halted.cancelled() => return,
-            () = tick(inner, handle) => {}
+            () = tick(inner, handle, &mut is_due) => {}
         }
     }
     loop {
@@ -267,7 +279,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
             biased;
             () = handle.done.cancelled() => return,
             () = inner.halted.cancelled() => return,
-            () = tick(inner, handle) => {}
+            () = tick(inner, handle, &mut is_due) => {}
         }
     }
 }
@@ -286,6 +298,7 @@ async fn write_batch(
     handle: &Arc<LinkHandle>,
     wire: &mut WireWrite,
     batch: &BytesMut,
+    is_due: &mut bool,
 ) -> bool {
     let writing = wire.write(batch);
     tokio::pin!(writing);
@@ -295,7 +308,7 @@ async fn write_batch(
             written = &mut writing => return written.is_ok(),
             () = handle.overdue() => return false,
             () = inner.halted.cancelled() => return false,
-            () = tick(inner, handle) => {}
+            () = tick(inner, handle, is_due) => {}
         }
     }
 }
@@ -422,90 +435,4 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        io,
-        pin::Pin,
-        sync::atomic::{AtomicBool, Ordering::SeqCst},
-        task::{Context, Poll},
-    };
-
-    use tokio::io::{AsyncWrite, AsyncWriteExt, DuplexStream, WriteHalf};
-
-    use super::*;
-    use crate::{
-        Endpoint, EndpointConfig, LinkEvent, MemoryNetwork, Network,
-        core::{
-            agreed::{Carrier, Security},
-            frame,
-            hello::{Me, Word, preamble, word},
-            versions::Versions,
-        },
-    };
-
-    #[test]
-    fn a_buffer_keeps_its_memory_unless_there_was_a_burst() {
-        let mut batch = BytesMut::with_capacity(KEPT);
-        batch.extend_from_slice(b"written");
-        empty(&mut batch);
-        assert!(batch.is_empty() && batch.capacity() >= KEPT);
-        batch.resize(KEPT + 1, 0);
-        empty(&mut batch);
-        assert!(batch.is_empty() && batch.capacity() < KEPT);
-    }
-
-    /// Fails from some moment on.
-    struct Breaks(WriteHalf<DuplexStream>, Arc<AtomicBool>);
-
-    impl AsyncWrite for Breaks {
-        fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-            if self.1.load(SeqCst) {
-                return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
-            }
-            Pin::new(&mut self.0).poll_write(cx, buf)
-        }
-
-        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.0).poll_flush(cx)
-        }
-
-        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.0).poll_shutdown(cx)
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_link_on_which_nothing_can_be_written_any_more_ends_though_it_can_be_read() {
-        let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
-        config.network = Network::Memory(MemoryNetwork::new());
-        let a = Endpoint::start(config).await.unwrap();
-        let mut events = a.subscribe("names");
-        let (here, mut there) = tokio::io::duplex(64 << 10);
-        let (read, write) = tokio::io::split(here);
-        let is_broken = Arc::<AtomicBool>::default();
-        let write = Box::new(Breaks(write, is_broken.clone()));
-        let connection = Connection { read: Box::new(read), write, remote: a.local_addr() };
-        let link = a.inner.new_link();
-        tokio::spawn(accepted(a.inner.clone(), link, connection, CancellationToken::new()));
-        let me = Me {
-            cluster: "prod".into(),
-            peer: PeerId::new("z", 7),
-            security: Security::Plain,
-            carrier: Carrier::Connection,
-            versions: Versions::OURS,
-        };
-        let hello = word(&Word::Hello { node: "z".into(), incarnation: 7 });
-        for said in [preamble(&me), hello, word(&Word::Ready)] {
-            let mut out = BytesMut::new();
-            frame::put_with(&mut out, |out| out.extend_from_slice(&said));
-            there.write_all(&out).await.unwrap();
-        }
-        let mut next =
-            async || tokio::time::timeout(Duration::from_secs(60), events.recv()).await.ok().flatten();
-        assert!(matches!(next().await, Some(LinkEvent::Up { .. })));
-        is_broken.store(true, SeqCst);
-        let ended = next().await;
-        let reason = DownReason::Closed;
-        assert_eq!(ended, Some(LinkEvent::Down { peer: PeerId::new("z", 7), link, reason }));
-    }
-}
+mod tests;

@@ -116,26 +116,25 @@ impl WireRead {
         if self.opener.is_some() { self.plain.split() } else { self.raw.split() }
     }
 
-    /// Reads more. Returns whether there was any; `false` is the end. Nothing is lost when the future is dropped.
+    /// Reads once. Returns whether there was anything, be it only a part of a frame or of a record; `false` is the end. Nothing is
+    /// lost when the future is dropped.
     pub(crate) async fn fill(&mut self) -> Result<bool, ReadError> {
         if self.open_records()? {
             return Ok(true); // records that came with the handshake's last frame
         }
-        loop {
-            self.raw.reserve(if self.trusted { READ } else { HANDSHAKE_FRAME });
-            match self.read.read_buf(&mut self.raw).await {
-                Ok(0) => return Ok(false),
-                Ok(count) => self.received += count as u64,
-                // What carries the bytes has rules of its own.
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    return Err(ReadError::Violation(error.to_string()));
-                }
-                Err(error) => return Err(error.into()),
+        self.raw.reserve(if self.trusted { READ } else { HANDSHAKE_FRAME });
+        match self.read.read_buf(&mut self.raw).await {
+            Ok(0) => return Ok(false),
+            Ok(count) => self.received += count as u64,
+            // What carries the bytes has rules of its own.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(ReadError::Violation(error.to_string()));
             }
-            if self.opener.is_none() || self.open_records()? {
-                return Ok(true);
-            }
+            Err(error) => return Err(error.into()),
         }
+        // A part of a record is a sign of life too: over a slow link a whole one may take longer than the silence limit.
+        self.open_records()?;
+        Ok(true)
     }
 
     /// Opens the whole records that were read. Returns whether there was one.
@@ -272,6 +271,24 @@ mod tests {
         }
         assert_eq!(listener.0.take().unwrap(), None);
         assert!(listener.0.fill().now_or_never().is_none(), "there is nothing more");
+    }
+
+    #[tokio::test]
+    async fn each_piece_of_a_record_is_told_when_it_comes() {
+        let (sealing, mut sealed) = tokio::io::duplex(LIMIT);
+        let (mut way, arriving) = tokio::io::duplex(LIMIT);
+        let (mut dialler, mut listener) = (over(sealing), over(arriving));
+        sealed_by(&mut dialler)(&mut listener);
+        dialler.1.write(&frame(1000)).await.unwrap();
+        let mut record = vec![0; 2 + PREFIX + 1000 + TAG];
+        sealed.read_exact(&mut record).await.unwrap();
+        for piece in record.chunks(300) {
+            assert_eq!(listener.0.take().unwrap(), None);
+            way.write_all(piece).await.unwrap();
+            assert!(listener.0.fill().now_or_never().expect("it waits for the whole record").unwrap());
+            assert_eq!(listener.0.received(), piece.len() as u64);
+        }
+        assert_eq!(listener.0.take().unwrap().map(|frame| frame.len()), Some(1000));
     }
 
     #[tokio::test]

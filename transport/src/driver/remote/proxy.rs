@@ -1,7 +1,8 @@
 //! Proxies: the one place that uses what ractor made for its own cluster library.
 //!
 //! `ActorRuntime::spawn_linked_remote` is public but documented as `ractor_cluster`'s. Its future pends only if
-//! `pre_start` does, and ours does not, so one poll is enough: that is what lets `resolve` be synchronous.
+//! `pre_start` does, and ours does not, so one poll is enough: that is what lets `resolve` be synchronous. It would also pend in
+//! a task that has used up its turn, so it is polled outside of tokio's budget.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -14,6 +15,7 @@ use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SpawnErr,
     message::SerializedMessage,
 };
+use tokio::task::unconstrained;
 
 use super::{
     address::ResolveError,
@@ -75,7 +77,7 @@ fn spawn(
     let news = Arc::<News>::default();
     let proxy = Proxy { kind, news: news.clone() };
     // Unnamed: ractor removes the *local* name of the same spelling when a named proxy ends.
-    ActorRuntime::<Proxy>::spawn_linked_remote(None, proxy, id, link, supervisor)
+    unconstrained(ActorRuntime::<Proxy>::spawn_linked_remote(None, proxy, id, link, supervisor))
         .now_or_never()
         .unwrap_or_else(|| Err(SpawnErr::StartupFailed("ractor waited where it never did before".into())))
         .map(|(proxy, _)| Reference { proxy: proxy.get_cell(), news })
@@ -116,7 +118,7 @@ fn forward(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessage) {
             (link.queue(|outbox| outbox.send_frame(&frame)), None)
         }
         SerializedMessage::Call { variant, args, reply, metadata } => {
-            let timeout = reply.get_timeout().map(|timeout| timeout + TIMEOUT_GRACE);
+            let timeout = reply.get_timeout().map(|timeout| timeout.saturating_add(TIMEOUT_GRACE));
             let timeout_ms = timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
             let Some(tag) = link.remote.wait_for(reply) else { return };
             let (kind, headers) = (kind.0, Headers::written(metadata.as_deref()));

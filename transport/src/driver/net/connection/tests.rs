@@ -1,0 +1,194 @@
+use std::{
+    io,
+    pin::Pin,
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+    task::{Context, Poll},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, ReadHalf, WriteHalf},
+    runtime::Handle,
+    task::spawn_blocking,
+    time::{advance, sleep, timeout},
+};
+
+use super::*;
+use crate::{
+    Endpoint, EndpointConfig, LinkEvent, LinkEvents, MemoryNetwork, Network,
+    core::{
+        agreed::{Carrier, Security},
+        frame,
+        hello::{Me, Word, preamble, word},
+        versions::Versions,
+    },
+};
+
+#[test]
+fn a_buffer_keeps_its_memory_unless_there_was_a_burst() {
+    let mut batch = BytesMut::with_capacity(KEPT);
+    batch.extend_from_slice(b"written");
+    empty(&mut batch);
+    assert!(batch.is_empty() && batch.capacity() >= KEPT);
+    batch.resize(KEPT + 1, 0);
+    empty(&mut batch);
+    assert!(batch.is_empty() && batch.capacity() < KEPT);
+}
+
+async fn start() -> Endpoint {
+    let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
+    config.network = Network::Memory(MemoryNetwork::new());
+    Endpoint::start(config).await.unwrap()
+}
+
+/// "a", which is linked to "z" over a connection that a test has made.
+struct Linked {
+    a: Endpoint,
+    events: LinkEvents,
+    link: LinkId,
+    /// What "z" has of the connection.
+    _there: DuplexStream,
+}
+
+impl Linked {
+    async fn over<R, W>(
+        halves: impl FnOnce(ReadHalf<DuplexStream>, WriteHalf<DuplexStream>) -> (R, W),
+    ) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let a = start().await;
+        let events = a.subscribe("names");
+        let (here, mut there) = tokio::io::duplex(64 << 10);
+        let (read, write) = tokio::io::split(here);
+        let (read, write) = halves(read, write);
+        let connection = Connection { read: Box::new(read), write: Box::new(write), remote: a.local_addr() };
+        let link = a.inner.new_link();
+        tokio::spawn(accepted(a.inner.clone(), link, connection, CancellationToken::new()));
+        let me = Me {
+            cluster: "prod".into(),
+            peer: PeerId::new("z", 7),
+            security: Security::Plain,
+            carrier: Carrier::Connection,
+            versions: Versions::OURS,
+        };
+        let hello = word(&Word::Hello { node: "z".into(), incarnation: 7 });
+        for said in [preamble(&me), hello, word(&Word::Ready)] {
+            let mut out = BytesMut::new();
+            frame::put_with(&mut out, |out| out.extend_from_slice(&said));
+            there.write_all(&out).await.unwrap();
+        }
+        let mut linked = Self { a, events, link, _there: there };
+        assert!(matches!(linked.next().await, Some(LinkEvent::Up { .. })));
+        linked
+    }
+
+    async fn next(&mut self) -> Option<LinkEvent> {
+        timeout(Duration::from_secs(60), self.events.recv()).await.ok().flatten()
+    }
+}
+
+/// Fails from some moment on.
+struct Breaks(WriteHalf<DuplexStream>, Arc<AtomicBool>);
+
+impl AsyncWrite for Breaks {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.1.load(SeqCst) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_on_which_nothing_can_be_written_any_more_ends_though_it_can_be_read() {
+    let is_broken = Arc::<AtomicBool>::default();
+    let mut linked = Linked::over(|read, write| (read, Breaks(write, is_broken.clone()))).await;
+    is_broken.store(true, SeqCst);
+    let (link, reason) = (linked.link, DownReason::Closed);
+    assert_eq!(linked.next().await, Some(LinkEvent::Down { peer: PeerId::new("z", 7), link, reason }));
+}
+
+/// Has a ping to be read from some moment on, of which nobody is told: as what comes while the whole process stands still.
+struct Pinged(ReadHalf<DuplexStream>, Arc<AtomicBool>);
+
+impl AsyncRead for Pinged {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.1.swap(false, SeqCst) {
+            let mut ping = BytesMut::new();
+            Frame::Ping.put(&mut ping);
+            buf.put_slice(&ping);
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stood_still_reads_what_came_before_it_calls_its_peer_silent() {
+    let has_come = Arc::<AtomicBool>::default();
+    let linked = Linked::over(|read, write| (Pinged(read, has_come.clone()), write)).await;
+    // Two of its pings are sent. The third one and the end of the peer's silence are in the time that it misses.
+    sleep(Duration::from_millis(3100)).await;
+    has_come.store(true, SeqCst);
+    advance(Duration::from_secs(2)).await;
+    let is_read = async {
+        while has_come.load(SeqCst) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let is_read = timeout(Duration::from_secs(60), is_read).await;
+    assert!(is_read.is_ok(), "it is given up unread");
+    // The paused clock goes on when everybody waits, so the core has been woken by then.
+    sleep(Duration::from_millis(100)).await;
+    assert!(linked.a.link_to("z").is_some());
+}
+
+#[tokio::test]
+async fn a_handle_whose_admission_is_refused_is_done() {
+    let a = start().await;
+    let (here, _there) = tokio::io::duplex(64);
+    let (read, write) = tokio::io::split(here);
+    let connection = Connection { read: Box::new(read), write: Box::new(write), remote: a.local_addr() };
+    let (read, write) = wire(connection, 1024);
+    let ready = Ready {
+        peer: PeerId::new("z", 7),
+        permits: (a.permits(), a.permits()),
+        address: a.local_addr(),
+        read,
+        write,
+        core: Link::new(a.inner.now(), a.inner.config.timing),
+        below: Below::default(),
+    };
+    let (inner, link, runtime) = (a.inner.clone(), a.inner.new_link(), Handle::current());
+    let (handle, running) = {
+        let mut state = callsign_store::lock::write(&a.inner.state);
+        let running = spawn_blocking(move || runtime.block_on(run(inner, link, ready, None)));
+        // As `leave` does it: what waits to be admitted is found, and refused then.
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let handle = loop {
+            if let Some(handle) = a.inner.in_order().pop() {
+                break handle;
+            }
+            assert!(std::time::Instant::now() < deadline, "it does not ask to be admitted");
+            std::thread::yield_now();
+        };
+        state.links.step(a.inner.now(), links::Input::Leave, &mut Vec::new());
+        (handle, running)
+    };
+    running.await.unwrap();
+    assert_eq!(a.links(), []);
+    assert!(handle.done.is_cancelled(), "who leaves would wait for ever");
+}
