@@ -42,6 +42,8 @@ enum Attempt {
     Done(Vec<CommitOutcome>),
     /// The server refused one of them, for this reason. Nothing was changed, and no other attempt does better.
     Refused(String),
+    /// The server did not let the turn begin, for this reason: none of them is to blame. Nothing was changed.
+    NotBegun(String),
     /// Nothing was changed, and nothing will be, for this reason; another attempt may do better.
     Again(String),
     /// What became of them is not known, for this reason.
@@ -75,11 +77,21 @@ pub(super) async fn commit(line: &Line, mut all: Vec<Waiting>, failures: &mut Fa
                 return answer_all(all, &CommitOutcome::Unavailable(why));
             }
             // The others may be well without it.
-            Attempt::Refused(_) => {
+            Attempt::Refused(why) => {
                 for one in all {
-                    Box::pin(commit(line, vec![one], failures)).await;
+                    if Instant::now() >= one.deadline {
+                        session.doubt();
+                        one.answer(CommitOutcome::Unavailable(why.clone()));
+                    } else {
+                        Box::pin(commit(line, vec![one], failures)).await;
+                    }
                 }
                 return;
+            }
+            // Each alone would wait for the turn as long again.
+            Attempt::NotBegun(why) => {
+                session.doubt();
+                return answer_all(all, &CommitOutcome::Unavailable(why));
             }
             Attempt::Again(why) => {
                 let now = Instant::now();
@@ -289,6 +301,7 @@ fn judge(answers: &[Result<Option<i64>, Error>], bumps: &[usize], is_whole: bool
     let at_commit = index + 1 == answers.len();
     match if at_commit { meaning_at_commit(error) } else { meaning(error) } {
         Meaning::Again => Attempt::Again(in_words(error)),
+        Meaning::Refused if index == 0 => Attempt::NotBegun(in_words(error)),
         Meaning::Refused => Attempt::Refused(in_words(error)),
         Meaning::Broken => Attempt::Unknown(in_words(error)),
     }
@@ -350,6 +363,11 @@ mod tests {
 
     const DONE: CommitOutcome = CommitOutcome::Committed(Version(7));
 
+    /// How many transactions of the server were begun.
+    fn begun(heard: &Mutex<Vec<&'static str>>) -> usize {
+        heard.lock().unwrap().iter().filter(|said| **said == "BEGIN").count()
+    }
+
     /// Commits these together, each until its deadline.
     async fn together(line: &Line, all: Vec<(Transaction, Instant)>) -> Vec<CommitOutcome> {
         let (all, answers): (Vec<_>, Vec<_>) =
@@ -389,8 +407,31 @@ mod tests {
             "{outcomes:?}"
         );
         assert_eq!(outcomes[1], DONE);
-        let begun = heard.lock().unwrap().iter().filter(|said| **said == "BEGIN").count();
-        assert_eq!(begun, 3, "together, and each alone");
+        assert_eq!(begun(&heard), 3, "together, and each alone");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_are_late_when_another_is_refused_are_not_tried_alone() {
+        let (line, _, heard) = server(vec![(PUT, Said::Refused("53100"))]).await;
+        let outcomes = together(&line, vec![(put(), later()), (put(), Instant::now())]).await;
+        assert_eq!(outcomes[0], DONE);
+        assert!(
+            matches!(&outcomes[1], CommitOutcome::Unavailable(why) if why.contains("53100")),
+            "{outcomes:?}"
+        );
+        assert_eq!(begun(&heard), 2, "together, and the one that has time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_their_turn_does_not_begin_none_of_them_is_tried_alone() {
+        for code in ["55P03", "57014"] {
+            let (line, _, heard) = server(vec![("BEGIN", Said::Refused(code))]).await;
+            let outcomes = together(&line, vec![(put(), later()); 3]).await;
+            let is_refused =
+                |of: &CommitOutcome| matches!(of, CommitOutcome::Unavailable(why) if why.contains(code));
+            assert!(outcomes.iter().all(is_refused), "{outcomes:?}");
+            assert_eq!(begun(&heard), 1, "{code}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -517,7 +558,8 @@ mod tests {
         for at in 0..last {
             assert!(matches!(failed(Some("57P01"), at, Some(7)).await, Attempt::Again(_)));
             let outcome = failed(Some("53100"), at, Some(7)).await;
-            assert!(matches!(outcome, Attempt::Refused(_)));
+            assert_eq!(matches!(outcome, Attempt::NotBegun(_)), at == 0, "it is none of theirs");
+            assert_eq!(matches!(outcome, Attempt::Refused(_)), at > 0);
         }
         // The checks did not hold: there is nothing that anybody could have done.
         let outcome = failed(Some("57P01"), 0, None).await;

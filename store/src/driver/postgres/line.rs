@@ -74,7 +74,7 @@ pub(super) struct Place {
     reachable: Notify,
     /// How often there was doubt whether the primary is still the one that is used.
     doubts: watch::Sender<u64>,
-    /// How often all connections had to begin anew. They wait for standbys then.
+    /// How often all connections had to begin anew. They wait for standbys then, also where the server did not say that commits wait.
     anew: watch::Sender<u64>,
     /// Starts the store's tasks, and learns when one panics.
     pub(super) supervisor: Supervisor,
@@ -91,6 +91,17 @@ impl Place {
     /// What changes when there is doubt whether the primary is still the one that is used.
     pub(super) fn doubts(&self) -> watch::Receiver<u64> {
         self.doubts.subscribe()
+    }
+
+    fn doubt(&self) {
+        self.doubts.send_modify(|doubts| *doubts += 1);
+    }
+
+    /// Notes a doubt when an answer has taken long, and does not end.
+    async fn doubt_after_a_while(&self) {
+        tokio::time::sleep(DOUBT).await;
+        self.doubt();
+        std::future::pending::<()>().await;
     }
 }
 
@@ -109,18 +120,13 @@ impl Session {
 
     /// Waits for an answer. Where none comes in time, or none that counts, the connection is given up, and the reason is said.
     pub(super) async fn answer<T>(&self, asked: impl Future<Output = T>) -> Result<T, &'static str> {
-        let doubt = async {
-            tokio::time::sleep(DOUBT).await;
-            self.doubt();
-            std::future::pending::<()>().await;
-        };
         let answer = async {
             tokio::select! {
                 biased;
                 // First, as what an old primary says does not count any more.
                 () = self.standing.lost() => Err(PASSED),
                 answer = asked => Ok(answer),
-                () = doubt => Err(SILENT),
+                () = self.place.doubt_after_a_while() => Err(SILENT),
             }
         };
         let answer = timeout(ANSWER_TIMEOUT, answer).await.unwrap_or(Err(SILENT));
@@ -132,7 +138,7 @@ impl Session {
 
     /// Notes that something is wrong with the server, so that it may not be the primary any more.
     pub(super) fn doubt(&self) {
-        self.place.doubts.send_modify(|doubts| *doubts += 1);
+        self.place.doubt();
     }
 
     /// Notes that it is not known what became of a commit. Where a standby may take the primary's place, whoever looks for that commit
@@ -255,7 +261,8 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
     };
     let Connected { client, driven, standing } = connected;
     let mut driven = AbortOnDrop(place.supervisor.task("what a connection to Postgres says", driven));
-    let ready = async {
+    // Boxed, because it is large.
+    let ready = Box::pin(async {
         let known = place.newest.known();
         let row = client.query_one(sql::STATE, &[]).await?;
         if row.try_get::<_, i64>(1)? != place.identity {
@@ -270,7 +277,9 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
                 "the database has lost commits: fencing tokens may be given out twice"
             );
         }
-        if born > 0 && !matches!(role, Role::Listens(_)) {
+        // Standbys may lack a commit that the primary shows, of this process or of another one: see `standbys`.
+        let may_show_too_much = born > 0 || standing.waits_for_standbys();
+        if may_show_too_much && !matches!(role, Role::Listens(_)) {
             standbys::wait_for_them(&client).await?;
             if standing.is_cut_short() {
                 return Err(NotConnected::CutShort);
@@ -282,6 +291,15 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
             let _ = events.send(Event::Listens);
         }
         Ok(Statements::prepare(&client).await?)
+    });
+    let ready = async {
+        tokio::select! {
+            biased;
+            // The standby of an old primary has left it, so that the wait would take all the time that there is.
+            () = standing.lost() => Err(NotConnected::Ended),
+            ready = ready => ready,
+            () = place.doubt_after_a_while() => Err(NotConnected::Silent),
+        }
     };
     let sql = match timeout(ANSWER_TIMEOUT, ready).await {
         Ok(Ok(sql)) => sql,

@@ -2,10 +2,18 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::Client;
 
-use super::{address::Address, hosts, not_connected::NotConnected, sql};
+use super::{
+    ANSWER_TIMEOUT,
+    address::Address,
+    hosts,
+    line::{AbortOnDrop, SILENT},
+    not_connected::NotConnected,
+    sql,
+    trouble::{in_words, may_pass},
+};
 use crate::error::OpenError;
 
 /// The layout below. Another layout gets another number.
@@ -16,6 +24,11 @@ pub const CREATING: i64 = 0x4361_6c6c_7369_676e;
 
 /// How long a server that is just starting, or full, is waited for.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Begins the creation. Its lock is waited for longer than others, as creating takes a moment. The limit of a statement would end that wait,
+/// so it is raised, too. Both are below [`ANSWER_TIMEOUT`]: the server speaks first.
+const BEGIN: &str =
+    "SET lock_timeout = '3s'; SET statement_timeout = '4s'; BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// - `store`: the newest version; who wrote it last; which store this is.
 /// - `kv`: what the store holds, each row with the version that wrote it.
@@ -34,20 +47,29 @@ const TABLES: &str = "
     );
     CREATE TABLE callsign.turn ();";
 
-/// Sees to it that the tables are there, and says which store it is.
+/// Sees to it that the tables are there, and says which store it is. After an error that may pass it can be called again, whatever became of
+/// the first attempt: it looks for the tables under the lock.
 pub(super) async fn prepare(address: &Address) -> Result<i64, OpenError> {
+    let unreachable = |cause| OpenError::Unreachable { url: address.describe(), cause };
     let (client, connection) = at_last(async || hosts::connect(address).await)
         .await
-        .map_err(|error| OpenError::Unreachable { url: address.describe(), cause: error.to_string() })?;
-    let driven = tokio::spawn(connection);
-    let result = lay_out(&client).await;
+        .map_err(|error| unreachable(error.to_string()))?;
+    let mut driven = AbortOnDrop(tokio::spawn(connection));
+    // The server's own limits do not end a COMMIT that waits for a standby, and a server that has stopped ends nothing.
+    let result = timeout(ANSWER_TIMEOUT, lay_out(&client)).await;
     drop(client);
-    // Ends as its client is gone; whatever else it has to say was said to the client.
-    let _ = driven.await;
-    let (layout, identity) = result.map_err(|error| OpenError::Server {
-        url: address.describe(),
-        cause: super::trouble::in_words(&error),
-    })?;
+    if result.is_ok() {
+        // It ends as its client is gone; whatever else it has to say was said to the client.
+        let _ = timeout(ANSWER_TIMEOUT, &mut driven.0).await;
+    }
+    let (layout, identity) = match result {
+        Ok(Ok(laid_out)) => laid_out,
+        Ok(Err(error)) if may_pass(&error) => return Err(unreachable(in_words(&error))),
+        Ok(Err(error)) => {
+            return Err(OpenError::Server { url: address.describe(), cause: in_words(&error) });
+        }
+        Err(_) => return Err(unreachable(SILENT.to_owned())),
+    };
     if layout != LAYOUT {
         return Err(OpenError::WrongSchema { url: address.describe(), found: layout, expected: LAYOUT });
     }
@@ -73,7 +95,7 @@ async fn lay_out(client: &Client) -> Result<(i32, i64), tokio_postgres::Error> {
         "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = 'callsign' AND tablename = 'store')";
     // Without a lock first: a role that may not create anything can use what is there.
     if !client.query_one(is_there, &[]).await?.try_get::<_, bool>(0)? {
-        client.batch_execute("SET lock_timeout = '10s'; BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        client.batch_execute(BEGIN).await?;
         client.execute("SELECT pg_advisory_xact_lock($1)", &[&CREATING]).await?;
         // Somebody else may have been first.
         if !client.query_one(is_there, &[]).await?.try_get::<_, bool>(0)? {

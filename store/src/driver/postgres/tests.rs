@@ -34,6 +34,7 @@ mod failover;
 mod opening;
 mod proxy;
 pub(super) mod said;
+mod turns;
 pub(super) mod wire;
 
 fn open(server: &Server) -> PostgresStore {

@@ -48,6 +48,15 @@ pub(super) fn spoils_connection(error: &Error) -> bool {
         || meaning(error) == Meaning::Broken
 }
 
+/// Whether what was refused while a store was opened may succeed later, though nobody changes anything: the connection broke, the server
+/// goes, or others were first.
+pub(super) fn may_pass(error: &Error) -> bool {
+    // The client itself has other errors without a code: what it read is not what is ours.
+    let Some(code) = error.code() else { return error.is_closed() };
+    let passing = [SqlState::LOCK_NOT_AVAILABLE, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT];
+    ["08", "57"].contains(&class(code)) || is_conflict(code) || passing.contains(code)
+}
+
 /// Serialization failure, deadlock: rolled back, to be tried again.
 fn is_conflict(code: &SqlState) -> bool {
     [&SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::T_R_DEADLOCK_DETECTED].contains(&code)
@@ -138,5 +147,16 @@ mod tests {
         let error = unsaid().await;
         let known = (meaning(&error), meaning_at_commit(&error), spoils_connection(&error));
         assert_eq!(known, (Broken, Broken, true));
+    }
+
+    #[tokio::test]
+    async fn opening_is_worth_another_attempt_unless_somebody_has_to_change_something_first() {
+        for code in ["08006", "57P01", "57P02", "57P03", "57014", "55P03", "25P03", "40P01"] {
+            assert!(may_pass(&said(code).await), "{code}");
+        }
+        for code in ["42501", "42P07", "42703", "53100", "0A000", "XX000"] {
+            assert!(!may_pass(&said(code).await), "{code}");
+        }
+        assert!(may_pass(&unsaid().await), "the connection broke");
     }
 }

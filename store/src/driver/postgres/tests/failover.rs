@@ -3,7 +3,9 @@
 use std::{future::Future, time::Duration};
 
 use futures::poll;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{sleep, timeout};
+use tokio_postgres::NoTls;
 
 use super::{at_last, is_unavailable, put, value};
 use crate::{
@@ -54,6 +56,28 @@ fn cancelled(server: &Server) {
 async fn waits(server: &Server) {
     let waits = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
     until("a commit waits for the standby", || server.ask(waits) == "t").await;
+}
+
+/// Kills the process in which a commit waits: the server ends all the others, too, and recovers. Waits until it shows that commit.
+async fn crashes_and_shows(server: &Server, text: &str) {
+    let pid = server.ask("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' LIMIT 1");
+    let pid = pid.parse().ok().and_then(Pid::from_raw).expect("a commit waits");
+    kill_process(pid, Signal::KILL).unwrap();
+    let url = server.url("postgres");
+    let shows = async || {
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await?;
+        tokio::spawn(connection);
+        let count = "SELECT count(*) FROM callsign.kv WHERE value = $1";
+        let row = client.query_one(count, &[&text.as_bytes()]).await?;
+        Ok::<bool, tokio_postgres::Error>(row.get::<_, i64>(0) == 1)
+    };
+    let shown = async {
+        // It refuses connections while it recovers.
+        while !shows().await.is_ok_and(|is_shown| is_shown) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(TEST_DEADLINE, shown).await.expect("the server recovers");
 }
 
 /// The future goes on while something is waited for.
@@ -107,6 +131,32 @@ async fn a_commit_whose_connection_is_ended_while_it_waits_is_unknown_until_the_
     until("it is done, on the primary only", || has(pair.server(0), "2")).await;
     read_only_once_the_standby_is_back(&store, &mut pair).await;
     until("the standby has it", || has(pair.server(standby), "2")).await;
+}
+
+/// The process that reads has no commit of its own whose outcome is unknown.
+#[tokio::test]
+async fn a_commit_that_a_crash_of_the_primary_has_shown_is_read_by_nobody_before_the_standby_has_it() {
+    let mut pair = pair!();
+    let standby = pair.other();
+    let url = pair.server(0).url("postgres");
+    let (writer, bystander) = (PostgresStore::open(&url).unwrap(), PostgresStore::open(&url).unwrap());
+    at_last(&writer, put("1")).await;
+    assert_eq!(value(&bystander).await, Some(b"1".to_vec()));
+    pair.server(standby).stop();
+    let mut commit = writer.commit(put("2"));
+    beside(&mut commit, waits(pair.server(0))).await;
+    crashes_and_shows(pair.server(0), "2").await;
+    assert_eq!(timeout(TEST_DEADLINE, commit).await.unwrap(), CommitOutcome::Unknown);
+    // One connects again, the other for the first time.
+    let fresh = PostgresStore::open(&url).unwrap();
+    let read = bystander.read(vec![]).await;
+    assert!(read.is_err(), "{read:?}");
+    let outcome = fresh.commit(put("3")).await;
+    assert!(is_unavailable(&outcome), "a commit does not hang: {outcome:?}");
+    read_only_once_the_standby_is_back(&fresh, &mut pair).await;
+    assert_eq!(value(&fresh).await, Some(b"2".to_vec()));
+    until("the standby has it", || has(pair.server(standby), "2")).await;
+    at_last(&bystander, put("4")).await;
 }
 
 #[tokio::test]

@@ -97,6 +97,54 @@ async fn a_server_that_is_started_later_is_waited_for() {
     assert_eq!(store.commit(put("1")).await, CommitOutcome::Committed(Version(1)));
 }
 
+/// A commit waits for the standby, and no limit of the server ends that.
+#[tokio::test]
+async fn a_server_whose_standby_is_away_while_the_tables_are_created_is_waited_for() {
+    let Some(server) = Server::start_with("synchronous_standby_names = '*'\n") else { return };
+    // One process tells the others whether to wait, and it takes its settings before it makes a checkpoint.
+    server.ask("CHECKPOINT");
+    let (url, clock) = (server.url("postgres"), Clock::boot());
+    for what in ["the first waits for the standby", "the second waits for the first"] {
+        let opening = open_patiently(&url, &clock, Some(Duration::ZERO), |_| panic!("nobody waits"));
+        let refused = timeout(TEST_DEADLINE, opening).await.expect(what).map(drop).unwrap_err();
+        assert!(refused.may_pass(), "{what}: {refused}");
+    }
+    let (says, said) = tokio::sync::oneshot::channel();
+    let waits = move |error: &OpenError| says.send(error.to_string()).unwrap();
+    let opening = tokio::spawn(async move { open_patiently(&url, &clock, None, waits).await });
+    timeout(TEST_DEADLINE, said).await.unwrap().unwrap();
+    server.ask("ALTER SYSTEM RESET synchronous_standby_names");
+    server.ask("SELECT pg_reload_conf()");
+    let store = timeout(TEST_DEADLINE, opening).await.unwrap().unwrap().unwrap();
+    assert_eq!(store.commit(put("1")).await, CommitOutcome::Committed(Version(1)));
+}
+
+#[tokio::test]
+async fn an_opening_that_waits_for_another_one_ends_and_may_be_tried_again() {
+    let server = server!();
+    let other = other(&server).await;
+    other.execute("SELECT pg_advisory_lock($1)", &[&schema::CREATING]).await.unwrap();
+    let busy = PostgresStore::open(&server.url("postgres")).map(drop).unwrap_err();
+    assert!(busy.may_pass() && busy.to_string().contains("55P03"), "{busy}");
+    other.batch_execute("SELECT pg_advisory_unlock_all()").await.unwrap();
+    drop(open(&server));
+}
+
+#[tokio::test]
+async fn a_server_that_shuts_down_while_the_tables_are_created_may_be_tried_again() {
+    let mut server = server!();
+    let other = other(&server).await;
+    other.execute("SELECT pg_advisory_lock($1)", &[&schema::CREATING]).await.unwrap();
+    let url = server.url("postgres");
+    let opening = tokio::task::spawn_blocking(move || PostgresStore::open(&url).map(drop));
+    let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)";
+    let it_waits = async { while !other.query_one(waits, &[]).await.unwrap().get::<_, bool>(0) {} };
+    timeout(TEST_DEADLINE, it_waits).await.expect("it waits for the other");
+    server.stop();
+    let refused = timeout(TEST_DEADLINE, opening).await.expect("it ends").unwrap().unwrap_err();
+    assert!(refused.may_pass(), "{refused}");
+}
+
 #[tokio::test]
 async fn a_standby_is_never_used() {
     let server = server!();
