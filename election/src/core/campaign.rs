@@ -84,6 +84,8 @@ pub struct Core<F> {
     unsettled: Option<Unsettled>,
     /// How many attempts failed in a row.
     failures: u32,
+    /// How many terms ended because the role failed, since it was active for a whole lease.
+    role_failures: u32,
     /// When to claim next; never, before the start.
     poll_at: Option<Time>,
     /// Not to claim before.
@@ -154,6 +156,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             runs: 0,
             unsettled: None,
             failures: 0,
+            role_failures: 0,
             poll_at: None,
             rest_until: Time::ZERO,
             retry_in: None,

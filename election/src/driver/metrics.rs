@@ -41,13 +41,21 @@ pub fn describe_elections() {
     METRICS.iter().for_each(Metric::describe);
 }
 
+/// Why terms end that somebody is alerted of.
+const TRUST_LAPSED: &str = "trust_lapsed";
+
 /// A campaign's.
 #[derive(Clone, Debug)]
 pub(crate) struct OfElection(SharedString);
 
 impl OfElection {
+    /// The terms that end for want of an answer are counted from then on, from 0: `increase()` does not see a counter that appears with
+    /// its first event.
     pub(crate) fn new(election: &ElectionName) -> Self {
-        Self(SharedString::from(election.to_string()))
+        let election = SharedString::from(election.to_string());
+        counter!("callsign_election_lost_total", "election" => election.clone(), "why" => TRUST_LAPSED)
+            .increment(0);
+        Self(election)
     }
 
     fn set_leader(&self, leads: bool) {
@@ -82,7 +90,7 @@ impl OfElection {
             CampaignEventKind::Lost { why } => {
                 let why = match why {
                     Lost::Denied => "denied",
-                    Lost::TrustLapsed => "trust_lapsed",
+                    Lost::TrustLapsed => TRUST_LAPSED,
                     Lost::ResignRequested => "resign_requested",
                     Lost::Shutdown => "shutdown",
                     Lost::RoleFailed => "role_failed",

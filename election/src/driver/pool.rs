@@ -3,12 +3,18 @@
 //! For pools that sync when they can, and accept every write: each peer ranks what *its* replica has. Rows carry readings of
 //! wall clocks, which are compared between machines here and nowhere else; so the greatest difference between two clocks
 //! has to be declared. Who leads stops trusting that much before its heartbeat expires, and others take over that much
-//! after it.
+//! after it. A row that is further in the future than that says nothing.
+//!
+//! A peer that comes before the leader, because it joins or raises its priority, waits: the leader is told with its next look,
+//! stops, and gives its term back; or its row expires.
 //!
 //! Promises: peers whose replicas have the same rows agree on the leader, and take turns without overlap while clocks
-//! differ less than declared and rows arrive in time. Does not promise one leader while the pool is in parts: each part has
-//! its own. Grants have no fence, they advise. For work that must not run twice, rank inside a store:
-//! [`Policy::ranked`](super::policy::Policy::ranked) with a [`LeaseOracle`](super::lease::LeaseOracle).
+//! differ less than declared and rows arrive in time. They do not arrive in time where two begin to lead before either has
+//! the other's row: both lead until the worse one has that row, looks, and has stopped.
+//!
+//! Does not promise one leader while the pool is in parts: each part has its own. Grants have no fence, they advise. For work
+//! that must not run twice, rank inside a store: [`Policy::ranked`](super::policy::Policy::ranked) with a
+//! [`LeaseOracle`](super::lease::LeaseOracle).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -32,7 +38,7 @@ pub use timing::{PoolTiming, WrongPoolTiming};
 /// Reads the wall clock: the time since 1970 as this machine believes it.
 pub type WallClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// A new priority for this peer; 0 takes it out, and others lead as soon as they see it.
+/// A new priority for this peer. 0 takes it out: others lead as soon as they see that it has given its term back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SetPriority(pub u32);
 
@@ -75,8 +81,9 @@ impl<P: Pool> PoolOracle<P> {
         self.written.as_ref().filter(|row| self.timing.is_live(row, now))
     }
 
-    /// Looks at the pool, and says in it that this peer is there. `None`: it leads, in the term that is noted.
-    async fn look(&mut self) -> Result<Option<Denial>, Fault> {
+    /// Looks at the pool, and says in it that this peer is there. `None`: it leads, in the term that is noted. Whoever claims has
+    /// no work that goes on.
+    async fn look(&mut self, claims: bool) -> Result<Option<Denial>, Fault> {
         let me = self.me.clone().ok_or_else(|| Fault::Fatal("it was not initialised".to_owned()))?;
         let rows = self.pool.rows().await.map_err(PoolFailed::fault)?;
         let now = (self.clock)();
@@ -103,10 +110,24 @@ impl<P: Pool> PoolOracle<P> {
         let terms = self.written.as_ref().map_or(0, |row| row.terms);
         let mut mine = before.unwrap_or_else(|| Row::joining(&me, terms, now));
         mine.priority = self.priority;
-        let others = rows.iter().filter(|row| row.member != me.member && self.timing.is_live(row, now));
-        let top = top(others.chain([&mine]));
-        let is_mine = top.as_ref() == Some(&me.member);
-        if !is_mine {
+        let others: Vec<_> =
+            rows.iter().filter(|row| row.member != me.member && self.timing.is_live(row, now)).collect();
+        let top = top(others.iter().copied().chain([&mine]));
+        let leading = others.iter().find(|row| row.leads_since.is_some());
+        let denial = if top.as_ref() == Some(&me.member) {
+            // Whoever leads stops when it sees this peer's row. Of two that lead already, the worse one stops.
+            let waits_for = leading.filter(|_| self.leads.is_none());
+            waits_for.map(|other| self.denial(Refusal::Held, term(other)))
+        } else {
+            let why = if self.priority == 0 { Refusal::Ineligible } else { Refusal::Outranked };
+            let leader = rows.iter().find(|row| Some(&row.member) == top.as_ref());
+            Some(self.denial(why, leader.and_then(term)))
+        };
+        if denial.is_some() && self.leads.is_some() && !claims {
+            // Its work has still to stop. Until it gives its term back, its row says that it leads, and others wait.
+            return Ok(denial);
+        }
+        if denial.is_some() {
             mine.leads_since = None;
         } else if self.leads.is_none() {
             mine.terms += 1;
@@ -116,14 +137,9 @@ impl<P: Pool> PoolOracle<P> {
             mine.heartbeat = now;
             self.pool.upsert(mine.clone()).await.map_err(PoolFailed::fault)?;
         }
-        self.written = Some(mine.clone());
-        self.leads = is_mine.then(|| self.leads.clone().or_else(|| term(&mine))).flatten();
-        if is_mine {
-            return Ok(None);
-        }
-        let why = if self.priority == 0 { Refusal::Ineligible } else { Refusal::Outranked };
-        let leader = rows.iter().find(|row| Some(&row.member) == top.as_ref()).and_then(term);
-        Ok(Some(self.denial(why, leader)))
+        self.leads = if denial.is_some() { None } else { self.leads.take().or_else(|| term(&mine)) };
+        self.written = Some(mine);
+        Ok(denial)
     }
 
     fn denial(&self, why: Refusal, leader: Option<Term>) -> Denial {
@@ -148,7 +164,7 @@ impl<P: Pool> Oracle for PoolOracle<P> {
     }
 
     async fn claim(&mut self, _: Attempt) -> Result<Verdict<()>, Fault> {
-        Ok(match (self.look().await?, self.leads.clone()) {
+        Ok(match (self.look(true).await?, self.leads.clone()) {
             (Some(denial), _) => Verdict::Denied(denial),
             (None, Some(term)) => self.grant(term),
             (None, None) => return Err(Fault::Fatal("it leads in no term".to_owned())),
@@ -156,7 +172,7 @@ impl<P: Pool> Oracle for PoolOracle<P> {
     }
 
     async fn refresh(&mut self, _: Attempt, held: &Grant<()>) -> Result<Verdict<()>, Fault> {
-        Ok(match (self.look().await?, self.leads.clone()) {
+        Ok(match (self.look(false).await?, self.leads.clone()) {
             (Some(denial), _) => Verdict::Denied(denial),
             (None, Some(term)) if term == held.term => self.grant(term),
             (None, other) => Verdict::Denied(self.denial(Refusal::TermOver, other)),
@@ -179,11 +195,11 @@ impl<P: Pool> Oracle for PoolOracle<P> {
         self.pool.changes().map(|()| Signal::Wakeup).boxed()
     }
 
-    /// Who leads and opts out is told at once: it stops, and others see it with their next look.
+    /// Who leads and opts out is told at once: it stops and gives its term back, and others see that with their next look.
     async fn handle_info(&mut self, SetPriority(priority): SetPriority) -> Reaction<()> {
         self.priority = priority;
         // A failure is a fault of the next attempt.
-        let looked = self.look().await;
+        let looked = self.look(false).await;
         match looked {
             Ok(Some(denial)) => Reaction::Verdict(Verdict::Denied(denial)),
             Ok(None) | Err(_) => Reaction::Poll,

@@ -10,6 +10,9 @@ use crate::{
     oracle::{Fault, Grant},
 };
 
+/// How often the cool-down doubles at most: then it is eight times as long.
+const MOST_DOUBLINGS: u32 = 3;
+
 /// A term that is given back. No role runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Releasing<F> {
@@ -151,9 +154,16 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let Seat::Releasing(releasing) = &self.seat else { return };
         let why = releasing.why;
         if others {
-            self.rest_until = now + self.config.cool_down;
+            self.rest_until = now + self.cool_down(why);
         }
         self.end_term(now, why, out);
+    }
+
+    /// How long it lets others go first. After each further failure of the role for longer: where candidates are ranked, the
+    /// next one leads only when this one was silent for so long that it does not count as alive any more.
+    fn cool_down(&self, why: Lost) -> Duration {
+        let failed = if why == Lost::RoleFailed { self.role_failures } else { 0 };
+        self.config.cool_down.saturating_mul(1 << failed.saturating_sub(1).min(MOST_DOUBLINGS))
     }
 
     /// The term is over, and all that belonged to it.

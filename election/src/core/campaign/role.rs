@@ -39,7 +39,7 @@ pub(super) enum Work {
     /// It is taking it up.
     Activating { run: RunId, attempt: u32, since: Time, until: Time },
     /// It is active.
-    Active { run: RunId },
+    Active { run: RunId, since: Time },
 }
 
 /// A term that is over, and a role that is stopping.
@@ -105,7 +105,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         }
         match answer {
             Ok(()) => {
-                held.work = Work::Active { run };
+                held.work = Work::Active { run, since: now };
                 let grant = held.grant.clone();
                 self.emit(now, CampaignEventKind::RoleActive { took: now.since(since) }, out);
                 self.publish(Transition::Leading(grant), out);
@@ -125,7 +125,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     pub(super) fn role_exited(&mut self, now: Time, id: RunId, reason: String, out: &mut Vec<Effect<F>>) {
         let Seat::Held(held) = &self.seat else { return };
-        if held.work == (Work::Active { run: id }) {
+        if matches!(held.work, Work::Active { run, .. } if run == id) {
             self.trouble = Some(Trouble::Role(reason.clone()));
             self.emit(now, CampaignEventKind::RoleExited { reason }, out);
             self.lose(now, Lost::RoleFailed, true, out);
@@ -153,6 +153,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         self.unsettled = None;
         self.listening = Listening::Open;
         self.lost = Some(why);
+        self.count_role_failures(now, held.work, why);
         if self.config.on_loss == OnLoss::Stop {
             self.ends_since.get_or_insert(now);
         }
@@ -161,7 +162,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         }
         let budget = self.budget(now, held.until);
         let run = match held.work {
-            Work::Active { run } | Work::Activating { run, .. } => Some(run),
+            Work::Active { run, .. } | Work::Activating { run, .. } => Some(run),
             Work::Waiting { run, .. } => run,
         };
         let Some(run) = run else {
@@ -189,6 +190,16 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         out.push(Effect::Deactivate { run, why, budget });
         if planted!("campaign-release-before-stop") {
             self.role_stopped(now, run, out);
+        }
+    }
+
+    /// A role that was active for a lease is sound: what failed before does not count any more.
+    fn count_role_failures(&mut self, now: Time, work: Work, why: Lost) {
+        if matches!(work, Work::Active { since, .. } if now.since(since) >= self.config.timing.lease) {
+            self.role_failures = 0;
+        }
+        if why == Lost::RoleFailed {
+            self.role_failures = self.role_failures.saturating_add(1);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Stories told step by step, under virtual time.
 
 mod answers;
+mod cooling;
 mod ends;
 mod leaving;
 mod losses;

@@ -33,6 +33,12 @@ pub struct CampaignSettings {
     pub claim_delay: Duration,
     /// How long the member does not claim after it was asked to resign or its role failed, if another could lead.
     /// Default: one lease of [`Timing::default`], 10 s.
+    ///
+    /// It doubles with each further term that ends because the role failed, up to eight times this, until the role was
+    /// active for a whole [`Timing::lease`] in one term. So the best candidate of [`Policy::ranked`](crate::Policy::ranked)
+    /// whose role always fails is soon silent for longer than the
+    /// [candidate timeout](crate::ElectionConfig::candidate_timeout), and the next one leads meanwhile. A cool-down that is
+    /// shorter than an eighth of that timeout is too short for this.
     pub cool_down: Duration,
     /// How often a role may fail to take up a term before the term is given back. Default: 3.
     pub activate_attempts: u32,

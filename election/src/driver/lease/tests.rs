@@ -2,6 +2,7 @@
 #![allow(clippy::unchecked_time_subtraction)] // all of them are known
 
 pub(crate) mod beds;
+mod campaigns;
 mod candidates;
 mod choice;
 mod clocks;

@@ -21,9 +21,9 @@ pub struct Row {
     pub joined: Duration,
     /// When it was last seen, by its wall clock.
     pub heartbeat: Duration,
-    /// How often it has led, and whether it does, since when: for people, and to name the term.
+    /// How often it has led: for people, and to name the term.
     pub terms: u64,
-    /// Since when it leads, by its wall clock.
+    /// Since when it leads, by its wall clock. A better peer waits while it says so.
     pub leads_since: Option<Duration>,
 }
 

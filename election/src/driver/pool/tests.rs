@@ -12,6 +12,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use super::*;
 
+mod turns;
 mod whole;
 
 type Replica = Arc<Mutex<BTreeMap<MemberId, Row>>>;
@@ -256,12 +257,16 @@ fn e9_priority_0_never_leads_and_a_leader_that_opts_out_is_followed_within_one_r
     let told = b.oracle.handle_info(SetPriority(0)).now_or_never().unwrap();
     let Reaction::Verdict(Verdict::Denied(denial)) = told else { panic!("{told:?}") };
     assert_eq!(denial.why, Refusal::Ineligible);
+    assert!(b.abdicate(&held), "its work has ended");
     pass(&now, exact().recheck);
     c.wins();
     let Ok(Verdict::Denied(denial)) = b.refresh(&held) else { panic!("it opted out") };
     assert_eq!(denial.leader.map(|term| term.leader), Some(c.id.clone()));
-    // And back: it outranks.
-    assert_eq!(b.oracle.handle_info(SetPriority(5)).now_or_never().unwrap(), Reaction::Poll);
+    // And back: it outranks, once the other has stopped.
+    let told = b.oracle.handle_info(SetPriority(5)).now_or_never().unwrap();
+    let Reaction::Verdict(Verdict::Denied(denial)) = told else { panic!("{told:?}") };
+    assert_eq!(denial.why, Refusal::Held);
+    assert_eq!(c.loses(), (Refusal::Outranked, None));
     b.wins();
     assert_eq!(c.loses(), outranked_by("b"));
 }

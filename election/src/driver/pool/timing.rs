@@ -31,7 +31,7 @@ impl PoolTiming {
             return Err(WrongPoolTiming::Skew { max_skew, expiry });
         }
         let left = self.trusted();
-        if heartbeat + recheck >= left {
+        if heartbeat.saturating_add(recheck) >= left {
             return Err(WrongPoolTiming::Heartbeat { heartbeat, recheck, left });
         }
         Ok(())
@@ -47,9 +47,11 @@ impl PoolTiming {
         self.trusted().saturating_sub(now.saturating_sub(heartbeat))
     }
 
-    /// Whether a row still counts. Others take over only when the slowest clock says that it does not.
+    /// Whether a row counts. Others take over only when the slowest clock says that it does not. One that no clock of this
+    /// pool can have written yet does not count either: it would for as long as it is ahead.
     pub(super) fn is_live(&self, row: &Row, now: Duration) -> bool {
-        now < row.heartbeat + self.expiry + self.max_skew
+        let (ahead, old) = (row.heartbeat.saturating_sub(now), now.saturating_sub(row.heartbeat));
+        ahead <= self.max_skew && old < self.expiry.saturating_add(self.max_skew)
     }
 
     /// Whether it is time for a heartbeat. One of the future is of a clock that was set back.
