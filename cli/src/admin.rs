@@ -340,12 +340,19 @@ async fn drain(State(node): State<Node>, _: Nothing) -> Answer {
 }
 
 async fn leave(State(node): State<Node>, _: Nothing) -> Response {
-    let registry = node.hosted.registries.first();
-    let left = registry.leave().await;
-    node.left.send_replace(true);
-    match left {
-        Ok(()) => Json(json!({"left": true})).into_response(),
-        Err(error) => Refusal::unavailable("store_unavailable", in_full(&error).to_string()).into_response(),
+    let registry = node.hosted.registries.first().clone();
+    // Of its own: whoever asked may go away meanwhile, and the process has to end all the same.
+    let leaving = tokio::spawn(async move {
+        let left = registry.leave().await;
+        node.left.send_replace(true);
+        left
+    });
+    match leaving.await {
+        Ok(Ok(())) => Json(json!({"left": true})).into_response(),
+        Ok(Err(error)) => {
+            Refusal::unavailable("store_unavailable", in_full(&error).to_string()).into_response()
+        }
+        Err(error) => Refusal::unavailable("failed", error.to_string()).into_response(),
     }
 }
 

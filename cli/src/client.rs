@@ -1,7 +1,8 @@
 //! Asks a running node over HTTP.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{self, BufRead, BufReader, ErrorKind},
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
     time::Duration,
 };
 
@@ -15,6 +16,11 @@ use crate::{node_url::NodeUrl, reply::Verdict};
 
 /// Beyond what a node itself waits before it answers.
 const BEYOND_THE_NODE: Duration = Duration::from_secs(5);
+
+/// A node says every 10 s that it lives. One that is silent for so long has stopped, or is cut off.
+const SILENT: Duration = Duration::from_secs(30);
+/// How many lines of a stream are read ahead.
+const AHEAD: usize = 64;
 
 /// The largest answer that is read: a list of a million names and more.
 const LARGEST: u64 = 1 << 30;
@@ -35,8 +41,9 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Whatever a node answers is an object. Something else that listens there may answer anything.
     pub(crate) fn is_ok(&self) -> bool {
-        self.status == 200
+        self.status == 200 && self.body.is_object()
     }
 
     /// The stable code of an answer that is not ok.
@@ -91,17 +98,15 @@ impl Client {
         self.read(self.authorized(request).call())
     }
 
-    /// A stream of events that comes for as long as the node lives; or what it answered in its place.
-    pub(crate) fn events(
-        &self,
-        path: &str,
-        query: &[(&str, &str)],
-    ) -> Result<Result<impl BufRead + use<>, Answer>> {
+    /// The lines of a stream of events, which comes for as long as the node lives; or what it answered in its place.
+    pub(crate) fn events(&self, path: &str, query: &[(&str, &str)]) -> Result<Result<Lines, Answer>> {
         let request = self.agent.get(format!("{}{path}", self.url)).query_pairs(query.iter().copied());
-        let request = self.authorized(request).config().timeout_global(None).build();
-        let response = request.call();
+        let request = self.authorized(request).config().timeout_global(None);
+        let response =
+            request.timeout_connect(Some(SILENT)).timeout_recv_response(Some(SILENT)).build().call();
         if response.as_ref().is_ok_and(|response| response.status().as_u16() == 200) {
-            return Ok(Ok(BufReader::new(response?.into_body().into_reader())));
+            let stream = BufReader::new(response?.into_body().into_reader());
+            return Ok(Ok(Lines::of(stream, SILENT)));
         }
         self.read(response).map(Err)
     }
@@ -162,8 +167,48 @@ impl Client {
     }
 }
 
+/// The lines of a stream, read by a thread of its own. The last one is an error, if none comes for too long or the stream breaks off.
+pub(crate) struct Lines {
+    read: Receiver<io::Result<String>>,
+    patience: Duration,
+    has_failed: bool,
+}
+
+impl Lines {
+    fn of(stream: impl BufRead + Send + 'static, patience: Duration) -> Self {
+        let (said, read) = sync_channel(AHEAD);
+        // It ends with the stream, or when nobody reads its lines any more.
+        std::thread::spawn(move || {
+            let _ = stream.lines().try_for_each(|line| said.send(line));
+        });
+        Self { read, patience, has_failed: false }
+    }
+}
+
+impl Iterator for Lines {
+    type Item = io::Result<String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.has_failed {
+            return None;
+        }
+        let line = match self.read.recv_timeout(self.patience) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) => {
+                let why = format!("the node has said nothing for {:?}", self.patience);
+                Err(io::Error::new(ErrorKind::TimedOut, why))
+            }
+        };
+        self.has_failed = line.is_err();
+        Some(line)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use serde_json::json;
 
     use super::*;
@@ -181,11 +226,27 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_that_is_silent_for_too_long_ends_with_an_error() {
+        let (mut node, stream) = std::os::unix::net::UnixStream::pair().unwrap();
+        node.write_all(b"event: current\n\n").unwrap();
+        let mut lines = Lines::of(BufReader::new(stream), Duration::from_millis(200));
+        assert_eq!(lines.next().unwrap().unwrap(), "event: current");
+        assert_eq!(lines.next().unwrap().unwrap(), "");
+        // It lives, and says nothing any more.
+        assert_eq!(lines.next().unwrap().unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(lines.next().is_none());
+        drop(node);
+        let mut lines = Lines::of(&b"a\nb"[..], Duration::from_secs(60));
+        assert_eq!(lines.by_ref().map(Result::unwrap).collect::<Vec<_>>(), ["a", "b"], "then it has ended");
+    }
+
+    #[test]
     fn people_read_the_sentence_of_a_refusal_and_no_code() {
         let said = |status, body| Answer { status, body }.ok().unwrap_err().to_string();
         let refused = json!({"error": "not_found", "verdict": "no", "message": "nobody holds \"desk\""});
         assert_eq!(said(404, refused), "nobody holds \"desk\"");
         assert_eq!(said(404, Value::Null), "what answers there is no node (HTTP status 404)");
+        assert_eq!(said(200, Value::Null), "what answers there is no node (HTTP status 200)");
     }
 
     #[test]
@@ -196,5 +257,8 @@ mod tests {
         assert_eq!(status(400, json!({"error": "bad_name", "verdict": "usage"})), 2);
         assert_eq!(status(504, json!({"error": "unknown", "verdict": "unknown"})), 3);
         assert_eq!(status(404, Value::Null), 3);
+        for body in [Value::Null, json!([]), json!("ready")] {
+            assert_eq!(status(200, body), 3, "no node answers so");
+        }
     }
 }

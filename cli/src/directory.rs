@@ -50,6 +50,12 @@ impl Which {
         self.node.is_some()
     }
 
+    /// The registry that is meant: of a node that the store names, `default` if none is given. `None`: the first one of the node.
+    pub(crate) fn registry<'a>(&self, given: Option<&'a str>) -> Option<&'a str> {
+        let is_found = self.node.is_none() && self.store.is_some();
+        given.or_else(|| is_found.then_some(DEFAULT_REGISTRY))
+    }
+
     /// A client of the node that is to be asked. `client` makes one for an address.
     pub(crate) fn find(
         &self,
@@ -60,7 +66,7 @@ impl Which {
             (Some(node), _) => client(node),
             (None, None) => client(&NodeUrl::default()),
             (None, Some(store)) => {
-                let registry = registry.unwrap_or(DEFAULT_REGISTRY);
+                let registry = self.registry(registry).unwrap_or(DEFAULT_REGISTRY);
                 let rows = members(store, &self.cluster, registry)?;
                 if rows.is_empty() {
                     bail!("registry {registry} of cluster {} has no members in this store", self.cluster);
@@ -259,6 +265,14 @@ mod tests {
             "http://127.0.0.1:1",
             "who is named is asked, and nobody else"
         );
+        assert_eq!(
+            which(None, Some(&url)).registry(None),
+            Some("default"),
+            "a member of that was looked for"
+        );
+        assert_eq!(which(None, Some(&url)).registry(Some("r")), Some("r"));
+        assert_eq!(named.registry(None), None, "it is the node's first one");
+        assert_eq!(which(None, None).registry(None), None);
         let neither = find(&which(None, None), Some("r")).unwrap();
         assert_eq!(neither, "http://127.0.0.1:7077");
     }

@@ -77,6 +77,16 @@ impl JoinArgs {
         SessionTiming::for_lease(self.lease)
     }
 
+    /// Where others reach what listens at this address: of an address that is none, by the host that the node advertises. `None`: the
+    /// node does not know.
+    pub(crate) fn advertised(&self, listens: SocketAddr) -> Option<String> {
+        if !listens.ip().to_canonical().is_unspecified() {
+            return Some(listens.to_string());
+        }
+        let (host, _) = self.advertise.as_deref()?.rsplit_once(':')?;
+        Some(format!("{host}:{}", listens.port()))
+    }
+
     /// Refuses a lease that is too short for any store.
     pub(crate) fn check(&self) -> Result<(), Usage> {
         if self.lease_anyway { Ok(()) } else { lease::is_sensible(self.lease) }
@@ -142,4 +152,29 @@ pub(crate) fn usage(error: JoinError) -> anyhow::Error {
 /// Whether that is what the system says of an address that no interface has.
 pub(crate) fn is_no_address_here(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::AddrNotAvailable
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_none_is_given_to_nobody() {
+        let advertised = |listens: &str, words: &[&'static str]| {
+            let command = JoinArgs::augment_args(clap::Command::new("node"));
+            let words = [&["node", "--store", "memory:"], words].concat();
+            let args = JoinArgs::from_arg_matches(&command.get_matches_from(words)).unwrap();
+            args.advertised(listens.parse().unwrap())
+        };
+        let by = ["--advertise", "pod-1.callsign:7000"];
+        assert_eq!(advertised("10.0.0.1:7077", &by).as_deref(), Some("10.0.0.1:7077"));
+        for nowhere in ["0.0.0.0:7077", "[::]:7077", "[::ffff:0.0.0.0]:7077"] {
+            assert_eq!(advertised(nowhere, &by).as_deref(), Some("pod-1.callsign:7077"), "{nowhere}");
+            assert_eq!(advertised(nowhere, &[]), None, "{nowhere}");
+        }
+        let six = advertised("[::]:7077", &["--advertise", "[::1]:7000"]);
+        assert_eq!(six.as_deref(), Some("[::1]:7077"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use callsign::{Keys, Registry, Secret, Tls};
 use tokio::{
     signal::unix::Signal,
@@ -46,7 +46,7 @@ impl KeyFiles {
 
     /// Whether there are certificates.
     pub(crate) fn has_certificates(&self) -> bool {
-        self.tls_cert.is_some()
+        [&self.tls_cert, &self.tls_key, &self.tls_ca].into_iter().any(Option::is_some)
     }
 
     /// Reads the secrets.
@@ -69,9 +69,11 @@ impl KeyFiles {
 
     /// Reads the certificate, its key and the authorities.
     pub(crate) fn tls(&self) -> Result<Option<Tls>> {
-        let (Some(certificate), Some(key), Some(authorities)) = (&self.tls_cert, &self.tls_key, &self.tls_ca)
-        else {
-            return Ok(None);
+        let (certificate, key, authorities) = match (&self.tls_cert, &self.tls_key, &self.tls_ca) {
+            (None, None, None) => return Ok(None),
+            (Some(certificate), Some(key), Some(authorities)) => (certificate, key, authorities),
+            // Clap asks for the others of what is typed, and not of what a file of options says.
+            _ => bail!("--tls-cert, --tls-key and --tls-ca belong together: one of them is missing"),
         };
         let read = Tls::from_files(certificate, key, authorities);
         Ok(Some(read.with_context(|| format!("the certificate in {}", certificate.display()))?))
@@ -116,5 +118,31 @@ impl KeyFiles {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn certificates_that_a_file_of_options_names_in_part_are_not_taken_for_none() {
+        for missing in ["tls_cert", "tls_key", "tls_ca"] {
+            let mut command = KeyFiles::augment_args(clap::Command::new("node"));
+            for id in ["tls_cert", "tls_key", "tls_ca"].into_iter().filter(|id| *id != missing) {
+                // As `config_file` does it.
+                command = command.mut_arg(id, |argument| argument.default_value("/of-file"));
+            }
+            let keys = KeyFiles::from_arg_matches(&command.get_matches_from(["node"])).unwrap();
+            assert!(keys.has_certificates(), "{missing}");
+            let error = keys.tls().expect_err(missing).to_string();
+            assert!(error.contains("belong together"), "{error}");
+        }
+        let command = KeyFiles::augment_args(clap::Command::new("node"));
+        let keys = KeyFiles::from_arg_matches(&command.get_matches_from(["node"])).unwrap();
+        assert!(!keys.has_certificates());
+        assert!(keys.tls().unwrap().is_none());
     }
 }

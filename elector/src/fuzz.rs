@@ -99,6 +99,7 @@ fn run_elector(mut store: Mvcc) {
         priority: 1,
         timing: ElectorTiming::default(),
         seed: 1,
+        most_checks: None,
     };
     // The session in the store, if there is one; what is open is trusted.
     let session = store.get(&registry().cluster().session(&node("b"))).map(SessionRecord::from_value);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use callsign_elector::{elector::View, record::MemberRow, settings::InForce, state::MAX_MEMBERS};
+use callsign_elector::{elector::View, record::MemberRow, settings::InForce};
 use callsign_store::{
     ids::{Epoch, NodeName, Position},
     supervision::NodeFailure,
@@ -99,10 +99,10 @@ impl Status {
         self.leader.is_none() && has_members && self.members.iter().all(|member| !member.may_lead)
     }
 
-    /// Whether the registry has the most members, and this node is none of them.
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether the registry has so many members, the most that there may be, and this node is none of them.
+    pub(crate) fn is_full(&self, most: usize) -> bool {
         let is_member = self.members.iter().any(|member| member.node == self.node);
-        self.members.len() >= MAX_MEMBERS && !is_member
+        self.members.len() >= most && !is_member
     }
 
     /// What is left of it once the node has failed.

@@ -42,7 +42,7 @@ impl Life {
     }
 
     /// Notes that it is about to be ended. Nothing is expected of it from here on.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         lock(&self.ended).get_or_insert_with(Instant::now);
     }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::{
@@ -255,7 +255,7 @@ pub(crate) fn transfer(args: &TransferArgs) -> ExitCode {
 
 fn asked_of_the_holder(args: &TransferArgs) -> Result<Answer> {
     let client = args.to.client()?;
-    let registry = args.to.registry.as_deref().map(|registry| ("registry", registry));
+    let registry = args.to.registry().map(|registry| ("registry", registry));
     let wait = args.to.wait_ms().to_string();
     let mut query = vec![("name", args.name.as_str()), ("consistent", "true"), ("wait_ms", &wait)];
     query.extend(registry);
@@ -276,10 +276,18 @@ fn asked_of_the_holder(args: &TransferArgs) -> Result<Answer> {
         let admin = admin.with_context(|| {
             format!("{holder} holds the name, and does not say where it is administered: give that as --node")
         })?;
-        args.to.client_of(&admin.parse().map_err(anyhow::Error::msg)?)?
+        let client = args.to.client_of(&admin.parse().map_err(anyhow::Error::msg)?)?;
+        // A loopback address that a node of another machine gave belongs to somebody else here.
+        let status = client.get("/status", &registry.into_iter().collect::<Vec<_>>())?.ok()?;
+        ensure!(
+            status["incarnation"] == found.body["incarnation"],
+            "{holder} holds the name, and {admin}, where it says that it is administered, is another node here: give \
+             an address that leads to it as --node"
+        );
+        client
     };
     let mut body = json!({"name": args.name, "to": args.target, "wait_ms": args.to.wait_ms()});
-    body["registry"] = args.to.registry.clone().into();
+    body["registry"] = args.to.registry().into();
     client.post("/transfer", &body)
 }
 
@@ -299,12 +307,17 @@ pub(crate) fn call(args: &CallArgs) -> ExitCode {
 /// Lists names.
 pub(crate) fn ls(args: &LsArgs) -> ExitCode {
     let pairs: Vec<_> = args.meta.iter().map(|(field, value)| format!("{field}={value}")).collect();
+    if let Some(pair) = pairs.iter().find(|pair| pair.contains(',')) {
+        let why =
+            format!("--meta {pair}: a node takes commas for what is between fields, so ask for another one");
+        return args.to.print(Err(Usage(why).into()), Work::Asks, |_| String::new());
+    }
     let pairs = pairs.join(",");
     let mut query = vec![("prefix", args.begin())];
     query.extend(args.held_on.as_deref().map(|node| ("node", node)));
     query.extend(Some(&*pairs).filter(|pairs| !pairs.is_empty()).map(|pairs| ("meta", pairs)));
     query.extend(args.after.as_deref().map(|after| ("after", after)));
-    query.extend(args.to.registry.as_deref().map(|registry| ("registry", registry)));
+    query.extend(args.to.registry().map(|registry| ("registry", registry)));
     let entries = args.to.client().and_then(|client| client.entries(&query, args.limit));
     args.to.print(entries, Work::Asks, |body| holders(list(body, "entries")))
 }
@@ -435,7 +448,7 @@ impl Args {
 
     fn get(&self, path: &str, query: &[(&str, &str)], print: impl FnOnce(&Value) -> String) -> ExitCode {
         let mut query = query.to_vec();
-        query.extend(self.registry.as_deref().map(|registry| ("registry", registry)));
+        query.extend(self.registry().map(|registry| ("registry", registry)));
         self.print(self.client().and_then(|client| client.get(path, &query)), Work::Asks, print)
     }
 
@@ -446,15 +459,20 @@ impl Args {
         mut body: Value,
         print: impl FnOnce(&Value) -> String,
     ) -> ExitCode {
-        if let Some(registry) = &self.registry {
-            body["registry"] = registry.as_str().into();
+        if let Some(registry) = self.registry() {
+            body["registry"] = registry.into();
         }
         self.print(self.client().and_then(|client| client.post(path, &body)), work, print)
     }
 
+    /// The registry that is asked. `None`: the node's first.
+    fn registry(&self) -> Option<&str> {
+        self.which.registry(self.registry.as_deref())
+    }
+
     /// Says which registry is asked, if it is not the node's first.
     pub(super) fn registry_query(&self) -> Vec<(&str, &str)> {
-        self.registry.as_deref().map(|registry| ("registry", registry)).into_iter().collect()
+        self.registry().map(|registry| ("registry", registry)).into_iter().collect()
     }
 
     pub(super) fn is_json(&self) -> bool {
@@ -529,6 +547,19 @@ mod tests {
         assert_eq!(both.kind(), ErrorKind::ArgumentConflict);
         assert_eq!(begin(Some("of-file/"), &[]).unwrap(), "of-file/");
         assert_eq!(begin(Some("of-file/"), &["shop/"]).unwrap(), "shop/");
+    }
+
+    #[test]
+    fn a_node_that_the_store_names_is_asked_for_the_registry_of_which_it_is_a_member() {
+        let asked = |words: &[&'static str]| {
+            let command = Args::augment_args(clap::Command::new("ls"));
+            let matches = command.get_matches_from([&["ls"], words].concat());
+            let args = Args::from_arg_matches(&matches).unwrap();
+            args.registry_query().first().map(|(_, registry)| (*registry).to_owned())
+        };
+        assert_eq!(asked(&["--store", "sqlite:/x.db"]).as_deref(), Some("default"));
+        assert_eq!(asked(&["--store", "sqlite:/x.db", "--registry", "r"]).as_deref(), Some("r"));
+        assert_eq!(asked(&["--node", "127.0.0.1:1"]), None, "it knows which is its first");
     }
 
     #[test]

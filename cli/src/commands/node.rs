@@ -126,7 +126,10 @@ async fn bind_to_next() -> Result<TcpListener> {
 async fn join(args: &Args, admin: SocketAddr, keys: Keys) -> Result<Hosted> {
     let Some((first, others)) = args.registry.split_first() else { bail!("no registry to join") };
     let store = args.joining.open(&args.name).await?;
-    let config = args.joining.config(&args.name, store, first, keys).admin_address(format!("http://{admin}"));
+    let mut config = args.joining.config(&args.name, store, first, keys);
+    if let Some(admin) = args.joining.advertised(admin) {
+        config = config.admin_address(format!("http://{admin}"));
+    }
     let registry = Registry::join(config).await.map_err(usage)?;
     let mut registries = Registries::of(&registry);
     for other in others {
@@ -182,7 +185,8 @@ async fn serve(
     };
     let result = tokio::select! {
         biased;
-        _ = has_left.wait_for(|left| *left) => Ok(()),
+        // It says again how that went.
+        _ = has_left.wait_for(|left| *left) => registry.leave().await,
         // Nothing of it goes on. The supervisor of this process starts another.
         _ = registry.failed() => registry.leave().await,
         signal = is_told() => {

@@ -39,9 +39,15 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     match listed(args) {
         Ok(text) => answer(&text, Work::Asks, 0),
         Err(error) => {
-            tell(format_args!("callsign: {}", printable(&format!("{error:#}"))));
             // What the store does not say is not known.
-            let verdict = if error.is::<Usage>() { Verdict::Usage } else { Verdict::Unknown };
+            let is_usage = error.is::<Usage>();
+            let (code, verdict) =
+                if is_usage { ("usage", Verdict::Usage) } else { ("no_answer", Verdict::Unknown) };
+            if args.json {
+                let body = json!({"error": code, "verdict": verdict, "message": format!("{error:#}")});
+                return answer(&format!("{body}\n"), Work::Asks, verdict.exit_status());
+            }
+            tell(format_args!("callsign: {}", printable(&format!("{error:#}"))));
             verdict.exit_status().into()
         }
     }

@@ -1,14 +1,14 @@
 //! The command `watch`: prints what changes, as it comes.
 
-use std::{io::BufRead, process::ExitCode};
+use std::{io, process::ExitCode};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::ask;
 use crate::{
-    client::Answer,
-    output::{line, printable, tell},
+    client::Lines,
+    output::{Work, line, printable, tell},
     reply::Verdict,
 };
 
@@ -45,9 +45,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// Prints events. It ends well if nobody reads them.
-fn print(events: impl BufRead, is_json: bool, passed: &mut Option<u64>) -> Result<()> {
+fn print(
+    events: impl Iterator<Item = io::Result<String>>,
+    is_json: bool,
+    passed: &mut Option<u64>,
+) -> Result<()> {
     let (mut name, mut data, mut id) = (String::new(), String::new(), None);
-    for read in events.lines() {
+    for read in events {
         let read = read?;
         if let Some(text) = read.strip_prefix("event: ") {
             text.clone_into(&mut name);
@@ -97,35 +101,23 @@ fn as_text(event: &str, body: &Value) -> String {
     }
 }
 
-impl Answer {
-    /// Why there are no events.
-    fn why(self) -> String {
-        self.ok().err().map(|error| error.to_string()).unwrap_or_default()
-    }
-}
-
 impl ask::Args {
     /// The events of a route, and whether they are to be printed as JSON; or what the command ends with.
-    fn events(&self, path: &str, query: &[(&str, &str)]) -> Result<(impl BufRead + use<>, bool), ExitCode> {
+    fn events(&self, path: &str, query: &[(&str, &str)]) -> Result<(Lines, bool), ExitCode> {
         let is_json = self.is_json();
         let query = [query, &self.registry_query()].concat();
         match self.client().and_then(|client| client.events(path, &query)) {
             Ok(Ok(events)) => Ok((events, is_json)),
-            Ok(Err(answer)) => {
-                let status = answer.exit_status();
-                tell(format_args!("callsign: {}", printable(&answer.why())));
-                Err(status.into())
-            }
-            Err(error) => {
-                tell(format_args!("callsign: {}", printable(&format!("{error:#}"))));
-                Err(crate::usage::exit_status(&error).into())
-            }
+            Ok(Err(answer)) => Err(self.print(Ok(answer), Work::Asks, |_| String::new())),
+            Err(error) => Err(self.print(Err(error), Work::Asks, |_| String::new())),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufRead;
+
     use super::*;
 
     #[test]
@@ -145,7 +137,7 @@ mod tests {
         let stream = ": lives\n\nevent: current\ndata: {\"position\":3}\nid: 3\n\nevent: reset\ndata: {}\nid: \n\n\
                       event: current\ndata: {\"position\":5}\nid: 5\n\nevent: lagged\ndata: {}\n\nevent: chan";
         let mut passed = None;
-        assert!(print(stream.as_bytes(), true, &mut passed).is_err(), "it broke off");
+        assert!(print(stream.as_bytes().lines(), true, &mut passed).is_err(), "it broke off");
         assert_eq!(passed, Some(5));
     }
 }

@@ -119,6 +119,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn wipe(args: &Args) -> Result<Value, Refused> {
+    // Clap refuses what is typed so, and not what a file of options adds.
+    if args.force && args.forget_tokens {
+        let why = "--force and --forget-tokens do not go together: who lives may remember a token";
+        return refused(Verdict::Usage, "usage", why);
+    }
     let names =
         || -> Result<_> { Ok((ClusterName::new(&args.cluster)?, RegistryName::new(&args.registry)?)) };
     let (cluster, registry) = match names() {
@@ -315,4 +320,21 @@ fn in_use<'a>(nodes: impl IntoIterator<Item = &'a NodeName>, what: &str) -> Refu
     let nodes: Vec<_> = nodes.into_iter().map(NodeName::as_str).collect();
     let message = format!("nothing was removed: {} are {what}", nodes.join(", "));
     Refused { verdict: Verdict::No, code: "in_use", message, facts: json!({ "nodes": nodes }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn what_a_file_of_options_adds_is_refused_as_what_is_typed() {
+        let command = Args::augment_args(clap::Command::new("wipe"));
+        let command = command.mut_arg("forget_tokens", |argument| argument.default_values(["true"]));
+        let words = ["wipe", "--store", "sqlite:/nowhere/x.db", "--registry", "r", "--force"];
+        let args = Args::from_arg_matches(&command.get_matches_from(words)).unwrap();
+        let Err(refused) = wipe(&args) else { panic!("it was wiped") };
+        assert_eq!((refused.verdict, refused.code), (Verdict::Usage, "usage"));
+    }
 }

@@ -99,7 +99,10 @@ enum Doing {
     /// What the store has of authors that may be swept.
     SweepLook(Vec<NodeName>),
     /// They are swept.
-    Sweep,
+    Sweep {
+        /// Whether more of the page are to go.
+        is_part: bool,
+    },
     Commit {
         /// What to report when it is known to be committed.
         report: Vec<ElectorEvent>,
@@ -260,12 +263,14 @@ impl Elector {
                     }
                     self.on_commit(now, outcome, report, join, effects);
                 }
-                Some((doing, Doing::Sweep)) if doing == id => {
-                    // One record of many has changed, say.
-                    if !matches!(outcome, CommitOutcome::Committed(_)) {
-                        self.walk.again(now, self.config.timing.sweep_after);
+                Some((doing, Doing::Sweep { is_part })) if doing == id => match outcome {
+                    CommitOutcome::Committed(_) if is_part => {
+                        self.walk.go_on(now, self.config.timing.sweep_after);
                     }
-                }
+                    CommitOutcome::Committed(_) => {}
+                    // One record of many has changed, say.
+                    _ => self.walk.again(now, self.config.timing.sweep_after),
+                },
                 other => self.doing = other,
             },
         }

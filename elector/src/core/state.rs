@@ -9,6 +9,7 @@
 //! Pure: the same state, entry and facts give the same result.
 
 mod outcome;
+mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,10 @@ use callsign_store::{
 };
 use serde::{Deserialize, Serialize};
 
-pub use self::outcome::{Change, Dropped};
+pub use self::{
+    outcome::{Change, Dropped},
+    room::{MAX_MEMBERS, most_members},
+};
 use crate::core::{
     lineage::LineageNumber,
     policy::{self, Candidate, Decision, Election, Opening},
@@ -27,9 +31,6 @@ use crate::core::{
     sessions::Sessions,
     settings::Settings,
 };
-
-/// The most members of a registry. Another node may join once one of them has left or is removed.
-pub const MAX_MEMBERS: usize = 256;
 
 /// The durable state of a registry's election.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +74,8 @@ pub struct Facts {
     pub unlinked: BTreeSet<NodeName>,
     /// The nodes that must not lead, by certificates that the proposer knows.
     pub barred: BTreeSet<NodeName>,
+    /// The most checks that a transaction of the store may have. `None`: any number.
+    pub most_checks: Option<usize>,
 }
 
 impl Facts {
@@ -148,9 +151,9 @@ impl Applied {
 }
 
 impl ElectionState {
-    /// Whether a node may join: it is a member, or there are fewer than the most.
-    pub fn has_room_for(&self, node: &NodeName) -> bool {
-        self.members.len() < MAX_MEMBERS || self.members.contains_key(node)
+    /// Whether a node may join: it is a member, or there are fewer than [`most_members`].
+    pub fn has_room_for(&self, node: &NodeName, most_checks: Option<usize>) -> bool {
+        self.members.len() < most_members(most_checks) || self.members.contains_key(node)
     }
 
     /// Says what an entry of the queue comes to. Cost: the number of members.
@@ -345,7 +348,7 @@ impl<'a> Transition<'a> {
         if former.is_some_and(|former| former >= row.token) {
             return Err(Dropped::StaleToken);
         }
-        if !self.after.has_room_for(&node) {
+        if !self.after.has_room_for(&node, self.facts.most_checks) {
             return Err(Dropped::Full);
         }
         // A leader that joins again has lost what it knew: going on under the same epoch, it would hand out an
@@ -528,7 +531,9 @@ impl<'a> Transition<'a> {
         if let Some(opening) = opening {
             self.relied.insert(Relied::Commit);
             self.relied.insert(Relied::Members);
-            if opening == Opening::Reset {
+            // Where checks are counted, there may be none left for these. A session that is over stays over in its lineage, and
+            // that is checked.
+            if opening == Opening::Reset && self.facts.most_checks.is_none() {
                 let closed = closed_holders(&self.after.members, &self.facts.sessions).unwrap_or_default();
                 self.relied.extend(closed.into_iter().map(|node| Relied::Session(node.clone())));
             }

@@ -9,8 +9,8 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use callsign_store::{Key, Time, Value};
 
-/// How many records are read at once, and swept by one transaction at most, if nothing else is asked for. Each is a check and a
-/// write, of which etcd takes 128.
+/// How many records are read at once, if nothing else is asked for. So many sessions are swept by one transaction at most: each takes
+/// a check, and all of them two more. etcd takes 126.
 pub(crate) const SWEEP_PAGE: usize = 100;
 
 /// Between two pages at most. Longer: less is swept in an hour. Shorter: what walking costs.
@@ -69,6 +69,12 @@ impl Walk {
             self.from.clone_from(&self.page);
             self.due = Some(now + pause(age));
         }
+    }
+
+    /// Goes back to the page that was taken last: a part of what was to go went. That is no try that failed.
+    pub(crate) fn go_on(&mut self, now: Time, age: Duration) {
+        self.tries = 0;
+        self.again(now, age);
     }
 
     /// Takes a page: its entries, how many it might have had, and which of them are of no use. Gives those that were so for `age`
@@ -170,5 +176,20 @@ mod tests {
         assert_eq!(walk.next(all.clone()).start, b"00099\0".to_vec());
         assert!(walk.take(at(3605), AGE, (&[], SWEEP_PAGE), |_, _| true).is_empty());
         assert_eq!(walk.due(), Some(at(7205)));
+    }
+
+    #[test]
+    fn a_page_that_goes_in_parts_is_gone_back_to_until_all_of_it_has_gone() {
+        let page: Vec<_> = (0..SWEEP_PAGE).map(|nth| (format!("{nth:05}").into_bytes(), vec![1])).collect();
+        let all = b"0".to_vec()..b"1".to_vec();
+        let mut walk = Walk::default();
+        walk.begin(at(0), Duration::ZERO);
+        assert!(walk.take(at(1), AGE, (&page, SWEEP_PAGE), |_, _| true).is_empty());
+        assert!(walk.take(at(2), AGE, (&[], SWEEP_PAGE), |_, _| true).is_empty());
+        for second in 3602..3602 + 2 * u64::from(PAGE_TRIES) {
+            assert_eq!(walk.take(at(second), AGE, (&page, SWEEP_PAGE), |_, _| true).len(), SWEEP_PAGE);
+            walk.go_on(at(second), AGE);
+            assert_eq!((walk.due(), walk.next(all.clone())), (Some(at(second + 1)), all.clone()));
+        }
     }
 }

@@ -46,6 +46,16 @@ pub(crate) fn session_commit(outcome: &CommitOutcome, took: std::time::Duration)
     histogram!("callsign_session_commit_seconds").record(took);
 }
 
+/// The events by which somebody is alerted.
+const ALERTING: [&str; 3] = ["lapsed", "lost", "store_went_back"];
+
+/// A session begins. What alerts count is there from then on, as 0: `increase()` does not see a counter that appears with its first event.
+pub(crate) fn session_begins() {
+    for event in ALERTING {
+        counter!("callsign_session_events_total", "event" => event).increment(0);
+    }
+}
+
 pub(crate) fn session_event(event: &SessionEvent) {
     let name = match event {
         SessionEvent::Opened { .. } => "opened",

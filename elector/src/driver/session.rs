@@ -113,6 +113,7 @@ impl NodeSession {
         let guard = guard_life(&store, &config, deadline).await?;
         let trust = TrustHandle::new(clock, guard);
         let shared = Shared { core, trust, current: Arc::default(), left: Arc::default(), store, config };
+        metrics::session_begins();
         let (opened, outcome) = oneshot::channel();
         let mut state = State::new(shared.clone(), supervisor.clone());
         state.opened = Some(opened);

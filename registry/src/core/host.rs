@@ -53,7 +53,11 @@ use self::{
     takes::Takes,
     waiting::Look,
 };
-pub(crate) use self::{offers::decline, starts::Starter, takes::Wanted};
+pub(crate) use self::{
+    offers::decline,
+    starts::Starter,
+    takes::{Disowned, Wanted},
+};
 use crate::{
     core::{
         entry::Entry,

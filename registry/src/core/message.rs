@@ -40,6 +40,9 @@ const VERSION: u8 = 1;
 /// message comes near no limit of a frame by it.
 pub(crate) const MESSAGE_BYTES: usize = 512 << 10;
 
+/// The most bytes that a host says of why a start failed.
+pub(crate) const MAX_REASON_BYTES: usize = 200;
+
 /// What a host wants of a name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Wish {

@@ -55,6 +55,11 @@ impl Permitted {
         self.peers.remove(node);
     }
 
+    /// Keeps what these nodes may do. The others have no link, and are members no more.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(&NodeName) -> bool) {
+        self.peers.retain(|node, _| keeps(node));
+    }
+
     /// Whether a session may hold a name. Of a membership, the name of the group counts.
     pub(crate) fn check(&self, session: &SessionId, name: &str) -> Result<(), NotPermitted> {
         let is_own = session.node == self.me || planted!("permits-of-the-leader");

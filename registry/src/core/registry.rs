@@ -258,6 +258,7 @@ impl<T: Table> RegistryCore<T> {
             priority: 1,
             timing: ElectorTiming::default(),
             seed: member.seed,
+            most_checks: None,
         };
         Self::new(elector, member, table)
     }

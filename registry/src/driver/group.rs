@@ -17,7 +17,7 @@ use crate::{
     core::{
         entry::Entry,
         group::{GroupId, Standing},
-        input::{Answer, Call},
+        input::Call,
         meta::Meta,
         name::{Name, check_name},
         rank::rank,
@@ -155,18 +155,9 @@ impl Joined {
 
     /// Gives it up, if it is there still, and is of this registration.
     pub(super) async fn withdraw(&self, registry: &Registry) -> Result<Position, UnregisterError> {
-        let shared = &registry.shared;
-        if let Some(lasting) = shared.calls.refused() {
-            return Err(UnregisterError::StoreUnavailable { lasting });
-        }
         let (node, incarnation) = (registry.node.name.clone(), registry.node.incarnation);
         let session = SessionId { node, incarnation, number: self.registration.session() };
-        let name = self.id.member(&session, self.actor);
-        let call = Call::Withdraw { name, token: self.registration.token() };
-        match shared.call(call, shared.calls.timeout).await {
-            Some(Answer::Unregistered(result)) => result,
-            _ => Err(shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
-        }
+        self.registration.withdraw(self.id.member(&session, self.actor)).await
     }
 }
 
@@ -222,9 +213,10 @@ impl<M: RemoteMessage> Group<M> {
     /// # Errors
     /// As those of [`Registry::lookup`].
     pub fn members(&self) -> Result<Vec<Entry>, LookupError> {
-        let table = &self.of.registry.shared.table;
-        let entry = |(_, seat): (Standing, Seat)| table.with(&seat.name, Row::entry);
-        Ok(self.seats()?.into_iter().filter_map(entry).collect())
+        self.known(|table, group| {
+            let entry = |(_, seat): (Standing, Seat)| table.with(&seat.name, Row::entry);
+            table.members(group).into_iter().filter_map(entry).collect()
+        })
     }
 
     /// How many [`members`](Self::members) there are. Cost: their number, but nothing is copied.
@@ -281,9 +273,9 @@ impl<M: RemoteMessage> Group<M> {
             }
         }
         let name = self.of.name.to_string();
-        let entry = |seat: &Seat| self.of.registry.shared.table.with(&seat.name, Row::entry);
-        match unreachable.and_then(|(seat, source)| Some((entry(seat)?, source))) {
-            Some((entry, source)) => Err(WhereisError::Unreachable { name, entry: Box::new(entry), source }),
+        let Some((seat, source)) = unreachable else { return Err(WhereisError::NotFound { name }) };
+        match self.known(|table, _| table.with(&seat.name, Row::entry))? {
+            Some(entry) => Err(WhereisError::Unreachable { name, entry: Box::new(entry), source }),
             None => Err(WhereisError::NotFound { name }),
         }
     }

@@ -77,6 +77,11 @@ impl Inbox {
         let ended = ended.into_iter().map(|actor| Told::Member(Input::ActorEnded { actor }));
         (ended.chain(inputs).collect(), bytes)
     }
+
+    /// Drops all that waits: nobody will take it.
+    pub(crate) fn clear(&self) {
+        drop(self.take(Vec::new()));
+    }
 }
 
 #[cfg(test)]

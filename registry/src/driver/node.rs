@@ -40,6 +40,8 @@ mod observer;
 mod opening;
 mod stepped;
 
+#[cfg(feature = "election")]
+pub(crate) use leaving::Ends;
 use leaving::Leaves;
 pub use observer::observe;
 use stepped::{NoSession, Stepped};
@@ -215,6 +217,7 @@ impl Node {
             priority: self.config.priority,
             timing: self.config.elector,
             seed: self.config.entropy.draw(),
+            most_checks: self.store.limits().checks,
         };
         let tuning = Tuning::default();
         let config = MemberConfig {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use callsign_store::ids::Position;
 use callsign_transport::{Endpoint, RemoteMessage, trace::SPANS};
+use dashmap::mapref::one::Ref;
 use futures::FutureExt;
 use ractor::ActorRef;
 use tracing::{debug_span, field::Empty};
@@ -16,7 +17,11 @@ use crate::{
         select::Select,
         table::Row,
     },
-    driver::{registry::Registry, shared::TableReader, traces::in_span},
+    driver::{
+        registry::Registry,
+        shared::{Complete, TableReader},
+        traces::in_span,
+    },
     error::{ConsistentError, LookupError, WaitError, WhereisError},
 };
 
@@ -37,12 +42,24 @@ impl Registry {
     /// It may lag by what is on the way; [`lookup_consistent`](Self::lookup_consistent) does not. Once the
     /// session has lapsed, and the node's actors are stopped or told, the answer says so.
     pub fn lookup(&self, name: &str) -> Result<Option<Entry>, LookupError> {
-        let row = self.shared.table.get(name);
+        self.looked_up(name, |table| table.get(name))
+    }
+
+    /// As [`lookup`](Self::lookup), by a row that `look` finds.
+    #[inline]
+    fn looked_up<'a>(
+        &'a self,
+        name: &str,
+        look: impl FnOnce(&'a TableReader) -> Option<Ref<'a, Name, Row>>,
+    ) -> Result<Option<Entry>, LookupError> {
+        // Before and after the row. There is none, too, while a table is being filled, or is given up for another one.
+        let before = self.shared.table.complete();
+        let row = look(&self.shared.table);
         // A lapsed node's member does not count as synced either: what it had is still worth telling.
         if self.shared.trust.has_lapsed() {
             return Err(self.lapsed(row.map(|row| row.entry())));
         }
-        if !self.shared.is_synced() {
+        if before.is_none() || self.shared.table.complete() != before {
             return Err(LookupError::NotSynced);
         }
         // Made where the caller wants it: an entry that is moved on is waited for twice.
@@ -161,16 +178,45 @@ impl Registry {
     /// What the replica says, if it can be read, and still can afterwards: a node that lapsed meanwhile may have seen names go one after the
     /// other.
     pub(crate) fn read<R>(&self, look: impl FnOnce(&TableReader) -> R) -> Result<R, LookupError> {
-        self.readable()?;
+        let before = self.readable()?;
         let said = look(&self.shared.table);
-        self.readable()?;
-        Ok(said)
+        if self.readable()? == before { Ok(said) } else { Err(LookupError::NotSynced) }
     }
 
-    pub(super) fn readable(&self) -> Result<(), LookupError> {
+    fn readable(&self) -> Result<Complete, LookupError> {
         if self.shared.trust.has_lapsed() {
             return Err(self.lapsed(None));
         }
-        if self.shared.is_synced() { Ok(()) } else { Err(LookupError::NotSynced) }
+        self.shared.table.complete().ok_or(LookupError::NotSynced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::driver::Cluster;
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_told_no_by_a_replica_that_becomes_complete_only_after_the_look() {
+        let node = Cluster::new().node("a").await;
+        // Nothing else of this node runs, as nothing is awaited.
+        let becomes = |states: &[bool]| {
+            for is_synced in states {
+                node.shared.set_synced(*is_synced);
+            }
+        };
+        let found = |before: &[bool], after: &[bool]| {
+            becomes(before);
+            node.looked_up("x", |table| {
+                let row = table.get("x");
+                becomes(after);
+                row
+            })
+        };
+        assert_eq!(found(&[false], &[true]), Err(LookupError::NotSynced));
+        assert_eq!(found(&[], &[]), Ok(None));
+        assert_eq!(found(&[], &[false]), Err(LookupError::NotSynced));
+        assert_eq!(found(&[true], &[false, true]), Err(LookupError::NotSynced), "it was not all the time");
+        assert_eq!(node.read(|_| becomes(&[false, true])), Err(LookupError::NotSynced));
     }
 }

@@ -89,7 +89,7 @@ impl<M: RemoteMessage> Received<M> {
         Self { options, ..self }
     }
 
-    /// The actor has other things to do, too: where it would be stopped, the name is given up instead.
+    /// The actor has other things to do, too: where it would be stopped, the name is given up instead, also if it comes to the actor later.
     #[must_use]
     pub fn shared(self) -> Self {
         Self { is_shared: true, ..self }
@@ -228,6 +228,12 @@ async fn take<M: RemoteMessage>(
         Ok(taken) => taken,
         Err(error) => {
             stop("it did not get its name");
+            if is_shared {
+                // It may come to the actor yet, or have come to it while nobody could say so.
+                let (name, actor) = (name.clone(), actor.get_id().pid());
+                let call = Call::Disown { name, token: *token, actor };
+                let _ = registry.shared.call(call, registry.shared.calls.timeout).await;
+            }
             return Err(Decline::Failed { reason: in_full(&error).to_string() });
         }
     };

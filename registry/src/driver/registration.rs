@@ -11,7 +11,7 @@ use crate::{
         name::Name,
     },
     driver::actor::{Asked, Flag, Flagged, Shared},
-    error::UpdateError,
+    error::{UnregisterError, UpdateError},
 };
 
 /// A name that an actor of this node holds, and for how long it may believe so.
@@ -135,6 +135,19 @@ impl Registration {
         match self.shared.call(call, self.shared.calls.timeout).await {
             Some(Answer::Updated(result)) => result,
             _ => Err(self.shared.failure().cloned().map_or(UpdateError::Left, UpdateError::Failed)),
+        }
+    }
+
+    /// Gives up the name, which a membership has beside that of its group, if it is held under this registration: what another actor of this
+    /// node has by now is left alone.
+    pub(super) async fn withdraw(&self, name: Name) -> Result<Position, UnregisterError> {
+        if let Some(lasting) = self.shared.calls.refused() {
+            return Err(UnregisterError::StoreUnavailable { lasting });
+        }
+        let call = Call::Withdraw { name, token: self.token };
+        match self.shared.call(call, self.shared.calls.timeout).await {
+            Some(Answer::Unregistered(result)) => result,
+            _ => Err(self.shared.failure().cloned().map_or(UnregisterError::Left, UnregisterError::Failed)),
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, future::Future, ops::ControlFlow, sync::Arc, time::Duration};
 
-use callsign_elector::settings::{InForce, Settings};
+use callsign_elector::{
+    settings::{InForce, Settings},
+    state::most_members,
+};
 use callsign_store::{
     Clock,
     ids::{Epoch, NodeName, Position},
@@ -396,7 +399,10 @@ impl Registry {
     pub async fn ready(&self, wait: Duration) -> Result<(), NotReady> {
         match self.shared.call(Call::Ready, wait).await {
             Some(Answer::Ready(true)) => Ok(()),
-            Some(_) => Err(NotReady::of(&self.status(), self.shared.trust.check().is_ok(), wait)),
+            Some(_) => {
+                let most = most_members(self.node.store.limits().checks);
+                Err(NotReady::of(&self.status(), most, self.shared.trust.check().is_ok(), wait))
+            }
             None => Err(self.shared.failure().cloned().map_or(NotReady::Left, NotReady::Failed)),
         }
     }

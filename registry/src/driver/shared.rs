@@ -1,5 +1,6 @@
 //! The table that everyone on the node reads: a `DashMap` that one member writes.
 
+mod complete;
 mod groups;
 
 use std::{
@@ -19,8 +20,8 @@ use crossbeam_skiplist::SkipSet;
 use dashmap::{DashMap, mapref::one::Ref};
 use foldhash::quality::FixedState;
 
-use self::groups::Groups;
-pub(crate) use self::groups::Seat;
+use self::{complete::Changes, groups::Groups};
+pub(crate) use self::{complete::Complete, groups::Seat};
 use crate::core::{
     entry::Entry,
     group::Standing,
@@ -36,6 +37,9 @@ type Map = DashMap<Name, Row, FixedState>;
 /// locks in the processor's cache.
 const SHARDS: usize = 32;
 
+/// No batch is there. A replica hides the rows below it that it gives up for those of a snapshot; the log does not say that they are gone.
+const PAST_ALL: Position = Position(u64::MAX);
+
 /// The rows, and which of them nobody may see any more.
 #[derive(Debug)]
 struct Rows {
@@ -50,6 +54,8 @@ struct Rows {
     unseen: AtomicUsize,
     /// Whether there are such sessions.
     hides: AtomicBool,
+    /// Whether these are all rows of a prefix of the log.
+    changes: Changes,
 }
 
 impl Rows {
@@ -57,8 +63,8 @@ impl Rows {
         let map = Map::with_hasher_and_shard_amount(FixedState::with_seed(seed), SHARDS);
         let (unseen, hides) = (AtomicUsize::new(0), AtomicBool::new(false));
         let order = ordered.then(SkipSet::new);
-        let groups = Groups::new(seed);
-        Self { map, order, groups, hidden: Mutex::default(), unseen, hides }
+        let (groups, changes) = (Groups::new(seed), Changes::default());
+        Self { map, order, groups, hidden: Mutex::default(), unseen, hides, changes }
     }
 
     fn hides(&self, row: &Row) -> bool {
@@ -124,6 +130,23 @@ impl SharedTable {
 }
 
 impl TableReader {
+    /// Says that the rows are complete, if they are. A reader that misses a row believes that only if this was the same before and after.
+    #[inline]
+    pub(crate) fn complete(&self) -> Option<Complete> {
+        self.0.changes.get()
+    }
+
+    /// The member says so at the end of each of its turns. That they are not, the table says itself as soon as it hides them.
+    pub(crate) fn set_complete(&self, are_complete: bool) {
+        self.0.changes.set(are_complete);
+    }
+
+    /// The writer's side, for tests that do what a member does.
+    #[cfg(test)]
+    pub(crate) fn writer(&self) -> SharedTable {
+        SharedTable(self.0.clone())
+    }
+
     /// The row of a name. Its shard is locked for reading until the row is dropped: copy out what you want of it, and wait for nothing.
     #[inline]
     pub(crate) fn get(&self, name: &str) -> Option<Ref<'_, Name, Row>> {
@@ -236,6 +259,10 @@ impl Table for SharedTable {
     }
 
     fn hide(&mut self, session: &SessionId, below: Position, names: usize) {
+        // First, so that whoever misses a row for this reason sees it.
+        if below == PAST_ALL {
+            self.0.changes.set(false);
+        }
         let mut hidden = lock(&self.0.hidden);
         hidden.push((session.clone(), below));
         self.0.unseen.fetch_add(names, Ordering::AcqRel);

@@ -60,8 +60,9 @@ use callsign_election::{
     Campaign, Leadership, LeaseOracle, Oracle,
     campaign::{CampaignStatus, End, StopError, Transitions},
 };
-use callsign_store::ids::Epoch;
+use callsign_store::{ids::Epoch, in_full};
 use callsign_transport::RemoteMessage;
+use futures::{FutureExt, future::BoxFuture};
 use ractor::ActorCell;
 
 pub use self::{
@@ -74,6 +75,7 @@ use crate::{
     core::name::BadName,
     driver::{
         name_ref::{NameRef, NameRefOptions},
+        node::Ends,
         oracle::Monitored,
         registry::Registry,
     },
@@ -94,11 +96,22 @@ struct Inner<O: Oracle> {
 impl<O: Oracle> Inner<O> {
     async fn stop(&self) -> Result<(), StopError> {
         let stopped = self.campaign.stop().await;
-        let patience = self.budget * 2;
+        let patience = self.budget.saturating_mul(2);
         match self.supervisor.wait(Some(patience)).await {
             Ok(()) => stopped,
             Err(_) => Err(StopError::RoleStuck),
         }
+    }
+}
+
+impl<O: Oracle> Ends for Inner<O> {
+    fn end(self: Arc<Self>) -> BoxFuture<'static, ()> {
+        async move {
+            if let Err(error) = self.stop().await {
+                tracing::warn!(error = %in_full(&error), "a singleton of a node that leaves");
+            }
+        }
+        .boxed()
     }
 }
 

@@ -261,7 +261,9 @@ impl Registry {
         let keeps = Keeps { listener, gives };
         let request = self.shared.calls.timeout;
         let limit = options.limit.unwrap_or(START_LIMIT);
-        let patience = options.wait.unwrap_or(limit + 2 * request);
+        // An application may wait for ever, and says so by the longest duration.
+        let usual = limit.saturating_add(request.saturating_mul(2));
+        let patience = options.wait.unwrap_or(usual);
         let on_outage = options.on_outage.unwrap_or(self.shared.calls.on_outage);
         self.tell_of_ended_holder(&name);
         let meta = options.meta;

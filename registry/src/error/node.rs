@@ -167,14 +167,14 @@ pub enum NotReady {
 }
 
 impl NotReady {
-    /// What a node lacks by its status.
-    pub(crate) fn of(status: &Status, is_trusted: bool, waited: Duration) -> Self {
+    /// What a node lacks by its status. `most`: the members that its registry may have.
+    pub(crate) fn of(status: &Status, most: usize, is_trusted: bool, waited: Duration) -> Self {
         let serving = status.leader.as_ref().is_some_and(|leader| leader.serving);
         match status.failed.clone() {
             Some(failure) => Self::Failed(failure),
             None if status.draining => Self::Draining,
             None if !is_trusted => Self::NotTrusted { waited },
-            None if status.is_full() => Self::Full { members: status.members.len(), waited },
+            None if status.is_full(most) => Self::Full { members: status.members.len(), waited },
             None if status.nobody_may_lead() => Self::NobodyMayLead { waited },
             None if !status.synced => Self::NotSynced { waited },
             None if !serving => {
@@ -208,7 +208,7 @@ mod tests {
         let node = NodeName::new("b").unwrap();
         let waited = Duration::from_secs(1);
         let mut status = Status::joining(&NodeName::new("a").unwrap());
-        let says = |status: &Status, is_trusted| NotReady::of(status, is_trusted, waited);
+        let says = |status: &Status, is_trusted| NotReady::of(status, 256, is_trusted, waited);
         assert_eq!(says(&status, false), NotReady::NotTrusted { waited });
         assert_eq!(says(&status, true), NotReady::NotSynced { waited });
         let member = |may_lead| MemberInfo {
@@ -231,6 +231,8 @@ mod tests {
         let full = vec![member(true); 256];
         status.members = full.clone().into();
         assert_eq!(says(&status, true), NotReady::Full { members: 256, waited });
+        let fewer = NotReady::of(&status, 257, true, waited);
+        assert_eq!(fewer, NotReady::NotSynced { waited }, "its store takes more");
         assert_eq!(says(&status, false), NotReady::NotTrusted { waited });
         status.members = full[1..].into();
         assert_eq!(says(&status, true), NotReady::NotSynced { waited }, "there is room for one");

@@ -7,9 +7,9 @@ use callsign_transport::{Lane, LinkLimits, SendError};
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use crate::{
-    LookupError, RegisterError, RegisterOptions, Registry, WaitError,
-    core::input::CallId,
-    tests::driver::{Cluster, TEST_DEADLINE, counter, until},
+    LookupError, Position, RegisterError, RegisterOptions, Registry, Select, WaitError, WhereisError,
+    core::{input::CallId, table::Table},
+    tests::driver::{Cluster, Counter, TEST_DEADLINE, counter, until},
 };
 
 #[tokio::test(start_paused = true)]
@@ -158,4 +158,25 @@ async fn nobody_is_given_what_was_read_while_the_replica_came_or_went() {
     assert_eq!(a.read(|_| a.shared.set_synced(true)), Err(LookupError::NotSynced));
     a.shared.set_synced(true);
     assert_eq!(a.read(crate::driver::shared::TableReader::count), Ok(0));
+}
+
+/// A member that has fallen too far behind hides all rows at once, and says only at the end of its turn that it is not synced.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_told_that_there_is_nothing_while_a_replica_gives_its_rows_up_for_those_of_a_snapshot() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let (actor, room) = (counter().await, a.group::<Counter>("room"));
+    a.register("x", &actor).await.unwrap();
+    room.join(&actor, None).await.unwrap();
+    assert_eq!((a.count(), room.count()), (Ok(2), Ok(1)));
+    // Nothing else of this node runs, as nothing is awaited.
+    let session = a.lookup("x").unwrap().unwrap().session_id();
+    a.shared.table.writer().hide(&session, Position(u64::MAX), 2);
+    assert!(a.status().synced);
+    assert_eq!(a.lookup("x"), Err(LookupError::NotSynced));
+    let found = a.whereis::<Counter>("x");
+    assert!(matches!(found, Err(WhereisError::Lookup(LookupError::NotSynced))), "{found:?}");
+    assert_eq!((a.count(), a.names()), (Err(LookupError::NotSynced), Err(LookupError::NotSynced)));
+    assert_eq!(a.select(&Select::all()), Err(LookupError::NotSynced));
+    assert_eq!((room.count(), room.members()), (Err(LookupError::NotSynced), Err(LookupError::NotSynced)));
 }

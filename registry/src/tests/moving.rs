@@ -283,6 +283,33 @@ async fn an_actor_that_does_not_get_its_name_is_not_left_running() {
     assert_eq!(shared.get_status(), ActorStatus::Running);
 }
 
+/// It was taken for an actor that has other things to do, and nobody could say in time what came of it.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_comes_to_an_actor_when_nobody_waits_for_it_any_more_is_given_up() {
+    let cluster = Cluster::new();
+    let [a, b, c] = cluster.three().await;
+    let shared = counter().await;
+    let of_all = shared.clone();
+    let _receive = a.receive(move |_| {
+        let of_all = of_all.clone();
+        async move { Ok(counter_of(of_all).shared()) }
+    });
+    let (store, actor) = (cluster.store.clone(), counter().await);
+    let options = RegisterOptions::default().offer(move |_| {
+        // From here on nobody can write that it has moved.
+        store.outage_for_all();
+        async { Given::Ok(vec![1]) }
+    });
+    let held = b.register_with("x", &actor, options).await.unwrap();
+    let error = b.offer("x", &name_of(&a), WAIT).await.unwrap_err();
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    cluster.store.heal_all();
+    println!("{error}");
+    until("it is not held by the one that consented", || held.check() == Err(NotHeld::Ended)).await;
+    until("it is free", || c.lookup("x") == Ok(None)).await;
+    assert_eq!(shared.get_status(), ActorStatus::Running);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_name_is_offered_by_hand_and_each_outcome_says_what_happened() {
     let cluster = Cluster::new();

@@ -101,6 +101,18 @@ async fn of_many_who_start_a_name_one_does_and_all_get_its_actor() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_actor_is_started_also_by_whoever_sets_no_limit_to_how_long_that_takes() {
+    let cluster = Cluster::new();
+    let node = Registry::join(cluster.config("a").request_timeout(Duration::MAX)).await.unwrap();
+    assert!(node.ready(TEST_DEADLINE).await.is_ok());
+    let limit = StartOptions::default().limit(Duration::MAX);
+    for (name, options) in [("x", limit.clone().wait(Duration::MAX)), ("y", limit)] {
+        let started = node.start_with(name, options, |_| async { Spawned::Ok(counter().await) }).await;
+        assert_eq!(ours(started).check(), Ok(()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_its_actor_is_started_a_name_is_taken_and_messages_wait() {
     let cluster = Cluster::new();
     let [a, b, _c] = cluster.three().await;

@@ -280,6 +280,7 @@ impl World {
             priority: 1 + u32::from(node),
             timing: self.setup.elector,
             seed: self.seed_of(incarnation, 3),
+            most_checks: None,
         };
         let member = MemberConfig {
             me: name,

@@ -233,7 +233,7 @@ pub struct TooLarge {
     pub limit: usize,
 }
 
-/// What a store takes, in bytes.
+/// What a store takes: lengths in bytes, and how many checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// The longest key.
@@ -242,16 +242,23 @@ pub struct Limits {
     pub value: usize,
     /// The most that one transaction may check and write, keys and values together.
     pub transaction: usize,
+    /// The most checks that one transaction may have. `None`: any number.
+    pub checks: Option<usize>,
 }
 
 impl Limits {
     /// The limits of `FoundationDB`; the other backends enforce the same, so that what runs on one runs on all. (Only
     /// Postgres takes shorter keys, 2500 bytes: it has to fit them into its index. And the store in `FoundationDB` takes
     /// some hundred bytes less, which it needs for its fences.)
-    pub const FOUNDATIONDB: Self = Self { key: 10_000, value: 100_000, transaction: 10_000_000 };
+    pub const FOUNDATIONDB: Self =
+        Self { key: 10_000, value: 100_000, transaction: 10_000_000, checks: None };
 
     /// Says which limit the transaction breaks, if any. Cost: its number of checks and writes.
     pub fn broken_by(&self, transaction: &Transaction) -> Option<TooLarge> {
+        let count = transaction.checks.len();
+        if let Some(limit) = self.checks.filter(|limit| count > *limit) {
+            return Some(TooLarge { what: Piece::Operations, size: count, limit });
+        }
         let mut total = 0;
         let mut key_value = |key: usize, value: usize| {
             total += key + value;
@@ -300,11 +307,23 @@ mod tests {
             (Transaction::new().append(vec![0; 3], vec![0; 4]), 7 + STAMP_LENGTH),
             (Transaction::new().check(vec![0; 3], None).put(vec![0; 3], vec![0; 4]).clear(vec![0; 2]), 12),
         ] {
-            let limits = |transaction| Limits { key: 40, value: 20, transaction };
+            let limits = |transaction| Limits { key: 40, value: 20, transaction, checks: None };
             assert_eq!(limits(size).broken_by(&transaction), None, "{transaction:?}");
             let broken = TooLarge { what: Piece::Transaction, size, limit: size - 1 };
             assert_eq!(limits(size - 1).broken_by(&transaction), Some(broken), "{transaction:?}");
         }
+    }
+
+    #[test]
+    fn checks_are_counted_where_the_store_says_how_many_it_takes() {
+        let limits = Limits { checks: Some(2), ..Limits::FOUNDATIONDB };
+        let two = Transaction::new().check(vec![1], None).fence(vec![2], None, Version(1));
+        let two = two.put(vec![3], vec![]).put(vec![4], vec![]).put(vec![5], vec![]);
+        assert_eq!(limits.broken_by(&two), None, "writes are not counted");
+        let three = two.check(vec![6], None);
+        let broken = TooLarge { what: Piece::Operations, size: 3, limit: 2 };
+        assert_eq!(limits.broken_by(&three), Some(broken));
+        assert_eq!(Limits::FOUNDATIONDB.broken_by(&three), None);
     }
 
     #[test]

@@ -101,6 +101,7 @@ struct Shared {
     failures: Mutex<Failures>,
     events: mpsc::UnboundedSender<Event>,
     described: String,
+    limits: Limits,
     _thread: OwnThread,
 }
 
@@ -109,7 +110,7 @@ impl EtcdStore {
     /// until a member has answered, at most some seconds.
     pub fn open(url: &str) -> Result<Self, OpenError> {
         let address = Address::parse(url)?;
-        let described = address.describe();
+        let (described, limits) = (address.describe(), address.limits());
         let open = || async move {
             let identity = layout::prepare(&address).await?;
             Ok(start(&Arc::new(Place::new(address, identity))))
@@ -117,7 +118,8 @@ impl EtcdStore {
         let (thread, started) = OwnThread::start("etcd", &described, open)?;
         let Started { supervisor, line, events } = started;
         let (places, failures) = (Places::default(), Mutex::default());
-        let shared = Shared { supervisor, line, places, failures, events, described, _thread: thread };
+        let shared =
+            Shared { supervisor, line, places, failures, events, described, limits, _thread: thread };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
@@ -195,7 +197,7 @@ impl Store for EtcdStore {
     }
 
     fn limits(&self) -> Limits {
-        LIMITS
+        self.shared.limits
     }
 
     fn describe(&self) -> String {

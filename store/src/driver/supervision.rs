@@ -12,7 +12,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex, MutexGuard, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -25,9 +25,11 @@ use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
 use crate::{driver::lock::lock, planted};
 
 mod actor;
+mod living;
 mod turns;
 
 use actor::Watched;
+pub use living::Living;
 use turns::InTurn;
 pub use turns::{Turn, Turns};
 
@@ -50,7 +52,18 @@ impl NodeFailure {
     }
 }
 
-type Hook = Box<dyn FnOnce(&NodeFailure) + Send>;
+/// What is to be run once the node has failed.
+struct Hook {
+    run: Box<dyn FnOnce(&NodeFailure) + Send>,
+    /// What it is about. If that is gone, there is nothing to run.
+    of: Option<Weak<dyn Any + Send + Sync>>,
+}
+
+impl Hook {
+    fn is_of_use(&self) -> bool {
+        self.of.as_ref().is_none_or(|of| of.strong_count() > 0)
+    }
+}
 
 /// Starts the parts of one node, and learns when one ends. Cheap to clone.
 #[derive(Clone)]
@@ -65,7 +78,7 @@ struct Shared {
     /// When its parts may run; always, if nobody says.
     turns: Option<Arc<dyn Turns>>,
     /// What is to be run once the node has failed. Held while that is decided.
-    hooks: Mutex<Vec<Hook>>,
+    hooks: Mutex<Living<Hook>>,
     life: Mutex<Life>,
     /// It has failed, or has left. Whoever waits is woken in the order in which they came.
     over: Notify,
@@ -238,7 +251,7 @@ impl Supervisor {
         }
         *self.life() = Life::Failed(failure.clone());
         self.shared.over.notify_waiters();
-        let due = std::mem::take(&mut *hooks);
+        let due = hooks.take();
         drop(hooks);
         for hook in due {
             run(hook, &failure);
@@ -249,12 +262,32 @@ impl Supervisor {
 
     /// Has this run once the node has failed, at once and on the thread that noticed it; now, if it has failed already.
     pub fn on_failure(&self, hook: impl FnOnce(&NodeFailure) + Send + 'static) {
+        self.keep(Hook { run: Box::new(hook), of: None });
+    }
+
+    /// As [`on_failure`](Self::on_failure), for something that may be gone by then: nothing is run in this case. A node may start and
+    /// end as many such things as it likes, since the hooks of those that are gone are dropped.
+    pub fn on_failure_of<T: Send + Sync + 'static>(
+        &self,
+        of: Weak<T>,
+        hook: impl FnOnce(&T, &NodeFailure) + Send + 'static,
+    ) {
+        let lives = of.clone();
+        let run = move |failure: &NodeFailure| {
+            if let Some(of) = of.upgrade() {
+                hook(&of, failure);
+            }
+        };
+        self.keep(Hook { run: Box::new(run), of: Some(lives) });
+    }
+
+    fn keep(&self, hook: Hook) {
         let mut hooks = self.hooks();
         match self.failure() {
-            None => hooks.push(Box::new(hook)),
+            None => hooks.add(hook, Hook::is_of_use),
             Some(failure) => {
                 drop(hooks);
-                run(Box::new(hook), &failure);
+                run(hook, &failure);
             }
         }
     }
@@ -262,7 +295,7 @@ impl Supervisor {
     /// From now on parts may end: the node has left. Nothing, if it has failed before.
     pub fn end(&self) {
         let mut hooks = self.hooks();
-        hooks.clear();
+        drop(hooks.take());
         let mut life = self.life();
         if matches!(*life, Life::Runs) {
             *life = Life::Over;
@@ -306,7 +339,7 @@ impl Supervisor {
         lock(&self.shared.life)
     }
 
-    fn hooks(&self) -> MutexGuard<'_, Vec<Hook>> {
+    fn hooks(&self) -> MutexGuard<'_, Living<Hook>> {
         // Nothing panics under this lock: hooks run outside.
         lock(&self.shared.hooks)
     }
@@ -316,7 +349,7 @@ const UNASKED: &str = "ended, and nobody had asked it to";
 
 /// One hook that panics must not keep the others from running.
 fn run(hook: Hook, failure: &NodeFailure) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hook(failure))) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (hook.run)(failure))) {
         tracing::error!(panic = text(&*panic), "what a failure brings about has panicked");
     }
 }

@@ -1,6 +1,8 @@
 //! Nodes that are asked to end hand over what they lead, say whom to ask, and free their names last.
 
 use std::{
+    io::Write,
+    net::TcpStream,
     process::{Command, Output},
     time::{Duration, Instant},
 };
@@ -172,6 +174,35 @@ fn a_store_that_is_gone_keeps_nobody_from_ending_and_a_second_signal_ends_it_at_
     eventually("the name is free", LEASE * 3, || cluster.node("a").client.register("desk").result());
     assert!(cluster.register("a", "desk") > token);
     cluster.check_recordings();
+}
+
+/// Asks a node over HTTP to leave, and is gone as soon as it has begun to.
+fn tell_to_leave_and_go(cluster: &Cluster, name: &str) {
+    let node = cluster.node(name);
+    node.life.end();
+    let mut stream = TcpStream::connect(node.client.address()).unwrap();
+    let request = "POST /leave HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    stream.write_all(request.as_bytes()).unwrap();
+    eventually("it leaves", LEASE, || match node.client.status().result() {
+        Ok(status) if status["draining"] == false => Err(status.to_string()),
+        _ => Ok(()),
+    });
+}
+
+#[test]
+fn a_node_that_is_told_to_leave_ends_and_says_how_that_went_though_nobody_waits_for_its_answer() {
+    let mut cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b", "c"]);
+    tell_to_leave_and_go(&cluster, "b");
+    let ended = cluster.node_mut("b").wait(LEAVING * 2);
+    assert!(ended.status.is_some_and(|status| status.success()), "{:?} {}", ended.status, ended.log);
+    if !cluster.store.can_lock() {
+        println!("skipped: this store cannot be locked from outside");
+        return;
+    }
+    let _locked = cluster.lock_the_store();
+    tell_to_leave_and_go(&cluster, "c");
+    let ended = cluster.node_mut("c").wait(LEAVING * 2);
+    assert!(ended.status.is_some_and(|status| !status.success()), "{:?} {}", ended.status, ended.log);
 }
 
 fn drain(arguments: &[&str], store: &str) -> Output {

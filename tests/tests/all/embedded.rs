@@ -55,6 +55,34 @@ async fn serve(registry: &Registry) -> SocketAddr {
     at
 }
 
+/// An address of another machine, a loopback address for one, may be that of another node here.
+#[test]
+fn a_name_is_not_asked_of_whatever_node_is_where_its_holder_says_that_it_is() {
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a", "b"]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let of_a = format!("http://{}", cluster.node("a").client.address());
+    let own = Config::new("shop", cluster.place.url.as_str()).cluster(&cluster.place.cluster);
+    let registry = runtime.block_on(async {
+        let registry = Registry::join(own.admin_address(&of_a)).await.unwrap();
+        registry.ready(TEST_DEADLINE).await.unwrap();
+        registry.register("till", &desk().await).await.unwrap();
+        registry
+    });
+    eventually("the others know where it says that it is", TEST_DEADLINE, || {
+        let members = cluster.node("b").client.get("/members", &[]).ok();
+        let rows = members["members"].as_array().unwrap();
+        let is_known = rows.iter().any(|row| row["node"] == "shop" && row["admin"] == of_a.as_str());
+        if is_known { Ok(()) } else { Err(members.to_string()) }
+    });
+    let node = cluster.node("b").client.address();
+    let words = ["transfer", "till", "--to", "b", "--node", node];
+    let said = Command::new(callsign()).args(words).output().unwrap();
+    let why = String::from_utf8_lossy(&said.stderr);
+    assert_eq!(said.status.code(), Some(3), "nobody knows whether it would move: {why}");
+    assert!(why.contains("is another node here"), "{why}");
+    runtime.block_on(registry.leave()).unwrap();
+}
+
 #[test]
 fn an_application_has_the_page_below_a_path_and_groups_and_singletons_are_on_every_page() {
     let Some(browser) = browser() else { return };

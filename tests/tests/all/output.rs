@@ -285,6 +285,7 @@ fn a_command_that_can_say_nothing_at_all_still_ends_with_its_status() {
         for (arguments, status) in [
             (&["status", "--node", "127.0.0.1:1"][..], 3),
             (&["status", "--node", "nonsense"], 2),
+            (&["ls", "--meta", "hosts=a,b", "--node", "127.0.0.1:1"], 2),
             (&["node", "--name", "a b", "--store", "memory:"], 2),
             (&["node", "--name", "a", "--store", "sqlite:/nowhere/at/all.db"], 1),
             (&["doctor", "--store", "mysql:there"], 2),

@@ -104,7 +104,8 @@ impl Elector {
 
         let mut proposals = Vec::new();
         // What finds no room is not said: the row that is removed next will show.
-        if self.needs_join(reading, session) && state.has_room_for(&session.node) {
+        let has_room = state.has_room_for(&session.node, self.config.most_checks);
+        if self.needs_join(reading, session) && has_room {
             proposals.push(at(now.max(self.may_join_at(reading)), Action::Join));
         }
         proposals.extend(self.fill(now, reading, state, &facts));
@@ -426,6 +427,7 @@ impl Elector {
             nonce,
             unlinked: self.silence.unlinked().clone(),
             barred: self.barred.all(&self.config.node),
+            most_checks: self.config.most_checks,
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_store::{Time, planted};
 
-use super::{Effect, Elector, ElectorEvent, Handoff, Leaving, Notice, Reading, Silence, Wanted};
+use super::{Doing, Effect, Elector, ElectorEvent, Handoff, Leaving, Notice, Reading, Silence, Wanted};
 use crate::core::{
     lineage::{LineageId, LineageNumber},
     past::{Fact, Past},
@@ -91,8 +91,13 @@ impl Elector {
         self.rest.forget_deltas();
         (self.reading, self.view) = (None, None);
         self.turns.clear();
-        if let Some((_, super::Doing::Commit { commits, report, .. })) = &mut self.doing {
-            (*commits, *report) = (Past::of(lineage.number), Vec::new());
+        match &mut self.doing {
+            Some((_, Doing::Commit { commits, report, .. })) => {
+                (*commits, *report) = (Past::of(lineage.number), Vec::new());
+            }
+            // It asked for the sessions of other nodes than are wanted now. Its answer finds nobody who waits for it.
+            Some((_, Doing::Read)) => self.doing = None,
+            _ => {}
         }
         if self.leaving == Leaving::Said {
             self.leaving = Leaving::ToSay;

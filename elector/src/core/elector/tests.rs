@@ -8,10 +8,12 @@ mod checks;
 mod configuring;
 mod deltas;
 mod harness;
+mod lineage;
 mod lock;
 mod queue;
 mod resting;
 mod seat;
+mod sweeping;
 mod voice;
 
 const SECOND: Duration = Duration::from_secs(1);

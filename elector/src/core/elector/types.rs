@@ -44,6 +44,11 @@ pub struct ElectorConfig {
     /// Where jitter and nonces come from. Drawn afresh at each start: a lock of a former self must not look like one's
     /// own.
     pub seed: u64,
+    /// The most checks that a transaction of the store may have: what the store's
+    /// [limits](callsign_store::Limits::checks) say. A registry has no more members than that leaves room for. `None`: any
+    /// number. Left out then, as versions before it wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_checks: Option<usize>,
 }
 
 /// Identifies an operation of the store to the elector that asked for it.

@@ -294,6 +294,8 @@ impl Session {
         if self.observer.peers.values().any(is_older) && !planted!("versions-kept") {
             self.observer.forget_versions();
         }
+        // Of whom it was asked for during the read, the next one shows more.
+        self.observer.unmarked.retain(|node| !shown.contains_key(node));
         let mut before = std::mem::take(&mut self.observer.peers);
         for (node, Shown { value, floor }) in shown {
             let peer = match (before.remove(&node), value) {
@@ -311,11 +313,11 @@ impl Session {
                 self.observer.peers.insert(node, peer);
             }
         }
-        self.observer.unmarked.clear();
         self.observer.unbroken = true;
-        let peers = &self.observer.peers;
+        let Observer { peers, unmarked, .. } = &self.observer;
         self.suspicions.retain(|node, incarnation| {
-            peers.get(node).and_then(Peer::open).is_some_and(|r| r.incarnation == incarnation)
+            let open = peers.get(node).and_then(Peer::open);
+            unmarked.contains(node) || open.is_some_and(|r| r.incarnation == incarnation)
         });
 
         let left_to_leaders = if planted!("closing-left-to-leaders") {

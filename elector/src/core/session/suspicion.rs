@@ -86,10 +86,11 @@ impl Suspicions {
         }
     }
 
-    /// Keeps those whose sessions are open, and those that are still asked about.
-    pub(super) fn retain(&mut self, is_open: impl Fn(&NodeName, Incarnation) -> bool) {
-        self.suspects.retain(|(node, incarnation), s| s.state != State::Idle || is_open(node, *incarnation));
-        self.dead.retain(|(node, incarnation)| is_open(node, *incarnation));
+    /// Keeps those whose sessions may be open, and those that are still asked about.
+    pub(super) fn retain(&mut self, may_be_open: impl Fn(&NodeName, Incarnation) -> bool) {
+        self.suspects
+            .retain(|(node, incarnation), s| s.state != State::Idle || may_be_open(node, *incarnation));
+        self.dead.retain(|(node, incarnation)| may_be_open(node, *incarnation));
     }
 
     /// Takes an answer of the store. True if the incarnation is now known to be dead.

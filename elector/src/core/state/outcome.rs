@@ -3,7 +3,7 @@
 use callsign_store::ids::{NodeName, Token};
 use serde::{Deserialize, Serialize};
 
-use crate::core::{settings::OutOfBounds, state::MAX_MEMBERS};
+use crate::core::settings::OutOfBounds;
 
 /// What an entry did.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub enum Dropped {
     #[error("the log is cut behind what the replica holds")]
     BehindFloor,
     /// The registry has the most members that it may have.
-    #[error("the registry has {MAX_MEMBERS} members, and may not have more")]
+    #[error("the registry has the most members that it may have")]
     Full,
     /// What it would set cannot work.
     #[error(transparent)]

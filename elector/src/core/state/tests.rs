@@ -7,6 +7,7 @@ use crate::core::record::SessionRecord;
 
 mod configuring;
 mod draining;
+mod room;
 
 pub(super) fn node(name: &str) -> NodeName {
     NodeName::new(name).unwrap()
@@ -37,6 +38,7 @@ impl World {
             nonce: Nonce(1),
             unlinked: BTreeSet::new(),
             barred: BTreeSet::new(),
+            most_checks: None,
         };
         Self { state: ElectionState::default(), facts, sequence: 0 }
     }
@@ -330,7 +332,7 @@ fn one_member_too_many_is_refused_until_another_is_gone() {
     let join = world.join("z");
     let refused = world.apply("a", &join);
     assert_eq!(dropped(&refused), Dropped::Full);
-    assert_eq!(Dropped::Full.to_string(), "the registry has 256 members, and may not have more");
+    assert_eq!(Dropped::Full.to_string(), "the registry has the most members that it may have");
     assert_eq!(world.state.members.len(), MAX_MEMBERS);
 
     // One that is a member already takes nobody's place.

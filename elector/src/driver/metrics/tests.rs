@@ -52,6 +52,13 @@ async fn a_session_moves_what_it_counts() {
     assert!((3..=20).contains(&beats), "{beats} in a lease");
     assert_eq!(seen.get("callsign_session_trusted", ""), 1);
     assert_eq!(seen.get("callsign_session_events_total", "event=opened"), 1);
+    for event in ["lapsed", "lost", "store_went_back"] {
+        let line = format!("callsign_session_events_total{{event=\"{event}\"}} 0");
+        assert!(
+            counted.render().contains(&line),
+            "an alert sees no counter that appears with its first event"
+        );
+    }
     let commits = seen.get("callsign_session_commits_total", "outcome=committed");
     assert!(commits >= beats);
     assert_eq!(seen.get("callsign_session_commit_seconds_count", ""), commits);

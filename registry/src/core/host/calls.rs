@@ -213,6 +213,9 @@ impl Host {
                 self.update_now(now, caller, name, change, replica, effects);
             }
             Queued::Take { caller, wanted } => self.take_now(now, caller, name, wanted, replica, effects),
+            Queued::Disown { caller, disowned } => {
+                self.disown_now(caller, name, &disowned, replica, effects);
+            }
         }
     }
 }

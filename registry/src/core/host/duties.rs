@@ -396,7 +396,7 @@ impl Host {
                     let error = RegisterError::SessionLost { name: name.to_string() };
                     refuse_queued(&call, error, effects);
                 }
-                Queued::Unregister { caller, .. } => {
+                Queued::Unregister { caller, .. } | Queued::Disown { caller, .. } => {
                     let answer = not_held(&name, None);
                     effects.push(Effect::Answer { call: caller.call, answer });
                 }

@@ -5,7 +5,11 @@ use std::{
     ops::Bound,
 };
 
-use super::{Caller, Change, GroupId, Name, Position, Registrant, Starter, Wanted, meta};
+use super::{Caller, Change, Disowned, GroupId, Name, Position, Registrant, Starter, Wanted, meta};
+
+/// So many callers of one name are answered at a time, which a step may do twice. More: a step is long. Fewer: the last of many waits for
+/// longer.
+pub(super) const ANSWERED_AT_ONCE: usize = 512;
 
 /// A call that waits for another one on the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +40,11 @@ pub(super) enum Queued {
         caller: Caller,
         wanted: Wanted,
     },
+    /// It waits for its turn only, and for no other call.
+    Disown {
+        caller: Caller,
+        disowned: Disowned,
+    },
 }
 
 impl Queued {
@@ -46,7 +55,8 @@ impl Queued {
             | Self::Join { caller, .. }
             | Self::Unregister { caller, .. }
             | Self::Update { caller, .. }
-            | Self::Take { caller, .. } => *caller,
+            | Self::Take { caller, .. }
+            | Self::Disown { caller, .. } => *caller,
         }
     }
 
@@ -57,7 +67,7 @@ impl Queued {
             }
             Self::Start { starter, .. } => meta::weight(starter.meta.as_ref()),
             Self::Update { change, .. } => meta::weight(change.meta.as_ref()),
-            Self::Unregister { .. } | Self::Take { .. } => 0,
+            Self::Unregister { .. } | Self::Take { .. } | Self::Disown { .. } => 0,
         }
     }
 }
@@ -97,28 +107,37 @@ impl Queues {
     }
 
     /// Keeps those for which this says so, of the names behind this one, and of about so many calls. Returns the last name that was looked
-    /// at, if there are more.
+    /// at, if there are more. A name that loses very many is looked at again: behind the name that is returned, it comes first.
     pub(super) fn retain(
         &mut self,
         behind: Option<&Name>,
         calls: usize,
         mut keeps: impl FnMut(&Name, &Queued) -> bool,
     ) -> Option<Name> {
-        let (mut seen, mut last, mut emptied) = (0, None, Vec::new());
+        let (mut seen, mut last, mut emptied, mut is_cut) = (0, None, Vec::new(), false);
         let begin = behind.map_or(Bound::Unbounded, Bound::Excluded);
         for (name, queue) in self.by_name.range_mut::<Name, _>((begin, Bound::Unbounded)) {
             if seen >= calls {
                 break;
             }
             seen += queue.len();
+            let mut lost = 0;
             queue.retain(|call| {
+                if lost == ANSWERED_AT_ONCE {
+                    is_cut = true;
+                    return true;
+                }
                 let is_kept = keeps(name, call);
                 if !is_kept {
+                    lost += 1;
                     self.count -= 1;
                     self.bytes -= call.bytes();
                 }
                 is_kept
             });
+            if is_cut {
+                break;
+            }
             if queue.is_empty() {
                 emptied.push(name.clone());
             }
@@ -126,6 +145,10 @@ impl Queues {
         }
         for name in &emptied {
             self.by_name.remove(name);
+        }
+        if is_cut {
+            // No name is empty, so all are behind the empty one.
+            return Some(last.or_else(|| behind.cloned()).unwrap_or_default());
         }
         last.filter(|last| self.by_name.last_key_value().is_some_and(|(end, _)| end > last))
     }
@@ -143,7 +166,10 @@ impl Queues {
                 taken.push(call.clone());
                 false
             }
-            Queued::Join { .. } | Queued::Unregister { .. } | Queued::Update { .. } => true,
+            Queued::Join { .. }
+            | Queued::Unregister { .. }
+            | Queued::Update { .. }
+            | Queued::Disown { .. } => true,
         });
         (taken, last)
     }
@@ -201,6 +227,27 @@ mod tests {
         assert_eq!((queues.count(), queues.is_waiting(&x), queues.is_waiting(&y)), (2, true, false));
         assert_eq!([queues.pop(&x), queues.pop(&x), queues.pop(&x)], [Some(call(1)), Some(call(4)), None]);
         assert!(queues.is_empty() && queues.count() == 0);
+    }
+
+    #[test]
+    fn no_more_than_so_many_calls_of_one_name_are_taken_out_at_a_time() {
+        let (w, x, y): (Name, Name, Name) = ("w".into(), "x".into(), "y".into());
+        let mut queues = Queues::default();
+        queues.push(y, call(0));
+        for id in 1..=1100 {
+            queues.push(x.clone(), call(id));
+        }
+        let is_kept = |_: &Name, waiting: &Queued| *waiting == call(2);
+        let left = |queues: &mut Queues, behind: Option<&Name>| {
+            let last = queues.retain(behind, 9999, is_kept);
+            (last, queues.count())
+        };
+        assert_eq!(left(&mut queues, None), (Some("".into()), 589));
+        queues.push(w.clone(), call(2));
+        assert_eq!(left(&mut queues, None), (Some(w.clone()), 78));
+        assert_eq!(left(&mut queues, Some(&w)), (None, 2), "all others are gone");
+        assert_eq!([queues.pop(&w), queues.pop(&x)], [Some(call(2)), Some(call(2))]);
+        assert_eq!(queues, Queues::default());
     }
 
     #[test]

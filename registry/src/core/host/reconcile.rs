@@ -30,9 +30,7 @@ impl Host {
         }
         self.on_given_away(applied, effects);
         self.on_taken(applied, effects);
-        if applied.frees_places {
-            self.places.changed();
-        }
+        self.places.freed(&applied.freed_places);
         for (name, row) in &applied.own_freed {
             let is_ours = self.session.as_deref() == Some(&*row.session);
             if is_ours && self.claims.get(name).is_some_and(|claim| claim.position == row.position) {

@@ -10,7 +10,7 @@
 //! Promises: a start runs only while the name is its own, and at most one whose claim is not flagged; whatever a start yields after
 //! its claim was flagged is stopped, and never bound.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use callsign_store::planted;
 
@@ -19,14 +19,15 @@ use super::{
     Now, OnLapse, OnTake, Open, Position, Queued, RegisterError, Replica, Table, Time, Verdict, Wish, digest,
     duties::{Duty, Slice},
     meta,
+    queued::ANSWERED_AT_ONCE,
 };
 use crate::{
-    core::input::{StartedAs, Yielded},
+    core::{
+        input::{StartedAs, Yielded},
+        message::MAX_REASON_BYTES,
+    },
     error::NotStarted,
 };
-
-/// The most bytes that are kept of why a start failed.
-const MAX_REASON_BYTES: usize = 200;
 
 /// A request for a name for an actor that is yet to be started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +74,10 @@ pub(super) struct Starts {
     bytes: usize,
     /// Names whose start has ended in the log, to be looked at.
     due: BTreeSet<Name>,
+    /// Those who are left of a name that was looked at in part. They come before all that is due.
+    rest: Option<(Name, VecDeque<Awaiting>)>,
+    /// More are to be looked at at once than were.
+    has_more: bool,
 }
 
 impl Starts {
@@ -93,11 +98,20 @@ impl Starts {
         self.awaiting.entry(name).or_default().push(awaiting);
     }
 
-    fn take_awaiting(&mut self, name: &Name) -> Vec<Awaiting> {
-        let taken = self.awaiting.remove(name).unwrap_or_default();
+    /// Takes those who are to be looked at next, who wait for one name, and are at most so many.
+    fn take_due(&mut self, most: usize) -> Option<(Name, Vec<Awaiting>)> {
+        let (name, mut all) = if let Some(rest) = self.rest.take() {
+            rest
+        } else {
+            let name = self.due.pop_first()?;
+            let all = self.awaiting.remove(&name).unwrap_or_default();
+            (name, all.into())
+        };
+        let taken: Vec<_> = all.drain(..most.min(all.len())).collect();
         self.awaited -= taken.len();
         self.bytes -= taken.iter().map(|one| meta::weight(one.starter.meta.as_ref())).sum::<usize>();
-        taken
+        self.rest = (!all.is_empty()).then(|| (name.clone(), all));
+        Some((name, taken))
     }
 
     /// How many callers wait, for their own starts and for those of others.
@@ -117,7 +131,12 @@ impl Starts {
     }
 
     pub(super) fn is_due(&self) -> bool {
-        !self.due.is_empty()
+        !self.due.is_empty() || self.rest.is_some()
+    }
+
+    /// Whether the last look came to its end before all were looked at.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// Whether somebody waits for others.
@@ -275,20 +294,24 @@ impl Host {
         }
     }
 
-    /// Looks at what is waited for, where it has changed.
+    /// Looks at what is waited for, where it has changed, for as many callers as a step may answer.
     pub(super) fn look_at_starts<T: Table>(
         &mut self,
         now: Now,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
-        while !self.is_busy()
-            && let Some(name) = self.starts.due.pop_first()
+        let mut room = ANSWERED_AT_ONCE;
+        while room > 0
+            && !self.is_busy()
+            && let Some((name, some)) = self.starts.take_due(room)
         {
-            for awaiting in self.starts.take_awaiting(&name) {
+            room -= some.len();
+            for awaiting in some {
                 self.look_at_start(now, name.clone(), awaiting, replica, effects);
             }
         }
+        self.starts.has_more = room == 0 && self.starts.is_due();
     }
 
     /// Many names are freed, or the table is another one: all that is waited for is to be looked at, some names at a time.

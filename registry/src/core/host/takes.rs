@@ -21,8 +21,9 @@ use callsign_store::planted;
 
 use super::{
     Answer, Applied, Arc, CallId, Caller, Duration, Effect, Event, GivenUp, Granted, Host, Kind, Message,
-    Name, NodeName, Now, OnLapse, Open, Position, Queued, RegisterError, Replica, RequestNumber, SessionId,
-    Table, Time, Verdict, Wish,
+    Name, NodeName, Notice, Now, OnLapse, Open, Position, Queued, RegisterError, Replica, RequestNumber,
+    SessionId, Table, Time, Verdict, Wish,
+    calls::not_held,
     decided::Decided,
     duties::{Duty, Slice},
     gives::OnTake,
@@ -62,8 +63,10 @@ struct Take {
     asked: Option<Time>,
     /// With the number of the consent.
     data: Option<(u64, Bytes)>,
-    /// Its actor has ended.
+    /// Its actor has ended, or does not want it any more.
     is_orphan: bool,
+    /// Its actor lives, and does not want it any more.
+    is_disowned: bool,
     /// What came of it is among what is decided.
     is_decided: bool,
 }
@@ -113,6 +116,16 @@ impl Takes {
         }
     }
 
+    /// The actor of the one that takes this name from this registration does not want it any more. Returns whether there is one.
+    fn disown(&mut self, name: &Name, (token, actor): (Position, u64)) -> bool {
+        let number = self.by_name.get(name);
+        let take = number.and_then(|number| self.by_number.get_mut(number));
+        let is_its = |take: &&mut Take| (take.wanted.token, take.wanted.actor) == (token, actor);
+        let Some(take) = take.filter(is_its) else { return false };
+        (take.is_orphan, take.is_disowned) = (true, !take.is_orphan || take.is_disowned);
+        true
+    }
+
     fn begin(&mut self, number: RequestNumber, take: Take) {
         self.by_name.insert(take.name.clone(), number);
         self.by_number.insert(number, take);
@@ -131,6 +144,14 @@ impl Takes {
         let number = self.by_name.get(name)?;
         self.by_number.get(number).filter(|take| !take.is_decided).map(|take| (*number, take))
     }
+}
+
+/// What an actor took, or takes, and does not want any more.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Disowned {
+    /// The registration that was to end by it.
+    pub(crate) token: Position,
+    pub(crate) actor: u64,
 }
 
 /// Tells a caller that it does not get a name. Nothing more will be said of what it asked for.
@@ -153,6 +174,40 @@ impl Host {
             return self.owes(Duty::Call(name, Queued::Take { caller, wanted }));
         }
         self.take_now(now, caller, name, wanted, replica, effects);
+    }
+
+    /// An actor lives, and does not want what it took: if the name is its own since, it is given up, and if it comes yet, it is given up
+    /// then.
+    pub(crate) fn disown<T: Table>(
+        &mut self,
+        caller: Caller,
+        name: Name,
+        disowned: Disowned,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.is_busy() {
+            return self.owes(Duty::Call(name, Queued::Disown { caller, disowned }));
+        }
+        self.disown_now(caller, name, &disowned, replica, effects);
+    }
+
+    pub(super) fn disown_now<T: Table>(
+        &mut self,
+        caller: Caller,
+        name: Name,
+        &Disowned { token, actor }: &Disowned,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let is_taking = self.takes.disown(&name, (token, actor));
+        let claim = self.claims.get(&name).filter(|claim| claim.actor == Some(actor));
+        let claim = claim.filter(|claim| !is_taking && claim.position > token);
+        if let Some(position) = claim.map(|claim| claim.position) {
+            return self.unregister(caller, name, Some(position), replica, effects);
+        }
+        let answer = not_held(&name, replica.row(&name).as_ref());
+        effects.push(Effect::Answer { call: caller.call, answer });
     }
 
     pub(super) fn take_now<T: Table>(
@@ -203,7 +258,7 @@ impl Host {
         self.asking.begins(&as_registration(&wanted), number);
         self.takes.behind.insert((wanted.token, number));
         let (holder, asked, data) = (None, None, None);
-        let (is_orphan, is_decided) = (false, false);
+        let (is_orphan, is_disowned, is_decided) = (false, false, false);
         let take = Take {
             name,
             wanted,
@@ -213,6 +268,7 @@ impl Host {
             asked,
             data,
             is_orphan,
+            is_disowned,
             is_decided,
         };
         self.takes.begin(number, take);
@@ -441,15 +497,21 @@ impl Host {
                     on_take,
                 };
                 self.tell_of_leaving(&claim, effects);
+                // It came from an actor of this node, by a snapshot: nothing else has ended that claim.
+                self.end_claim(&open.name, Some(Notice::Transferred), effects);
                 self.claim(open.name, claim);
                 let granted = Granted { token, revision, session, claim: id };
                 let data = take.data.map(|(_, data)| data).unwrap_or_default();
                 Ok(TakenAs { granted, data })
             }
             Verdict::Granted { token, .. } => {
+                if take.is_disowned {
+                    self.unwatch(actor, effects);
+                }
                 effects.push(Effect::Forget { claim: take.claim });
                 if !planted!("orphan-of-a-take-kept") {
-                    self.give_up(open.name, token, GivenUp::ActorEnded, None);
+                    let why = if take.is_disowned { GivenUp::Unregistered } else { GivenUp::ActorEnded };
+                    self.give_up(open.name, token, why, None);
                 }
                 Err(RegisterError::ActorEnded.into())
             }

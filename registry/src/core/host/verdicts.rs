@@ -5,7 +5,8 @@ use callsign_store::planted;
 use super::{
     ASK_AGAIN, Answer, Claim, Duration, Effect, Epoch, GivenUp, Granted, Host, Message, Name, Now, Position,
     Queued, RegisterError, Replica, Request, RequestNumber, SessionId, Surroundings, Table, Time,
-    UpdateError, Verdict, Wish, decided::Decided, duties::Duty, starts::not_registered,
+    UpdateError, Verdict, Wish, decided::Decided, duties::Duty, queued::ANSWERED_AT_ONCE,
+    starts::not_registered,
 };
 use crate::core::message::MESSAGE_BYTES;
 
@@ -87,9 +88,9 @@ impl Host {
         }
     }
 
-    /// Whether there is more to send at once than a step sends.
+    /// Whether there is more to do at once than a step does: to send, or to tell those who wait for the starts of others.
     pub(crate) fn has_more_to_send(&self) -> bool {
-        self.has_more_to_send
+        self.has_more_to_send || self.starts.has_more()
     }
 
     /// All below are decided, and their verdicts are here.
@@ -147,8 +148,9 @@ impl Host {
             }
             self.settle_one(now, number, one, replica, effects);
         }
+        let mut room = ANSWERED_AT_ONCE;
         for name in names {
-            self.next_queued(now, &name, replica, effects);
+            self.call_queued(now, &name, &mut room, replica, effects);
         }
     }
 
@@ -265,10 +267,24 @@ impl Host {
         }
     }
 
+    /// Nothing is asked for a name any more: the calls that waited for that have their turn.
     pub(super) fn next_queued<T: Table>(
         &mut self,
         now: Now,
         name: &Name,
+        replica: &Replica<T>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut room = ANSWERED_AT_ONCE;
+        self.call_queued(now, name, &mut room, replica, effects);
+    }
+
+    /// The same. When there is no more room, the other calls become duties: they have their turns in slices, ahead of what comes later.
+    fn call_queued<T: Table>(
+        &mut self,
+        now: Now,
+        name: &Name,
+        room: &mut usize,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
@@ -278,8 +294,11 @@ impl Host {
                 Queued::Join { caller, group, registrant } => {
                     self.join(now, caller, group, registrant, effects);
                 }
-                call if self.is_busy() => self.owes(Duty::Call(name.clone(), call)),
-                call => self.call_now(now, name.clone(), call, replica, effects),
+                call if self.is_busy() || *room == 0 => self.owes(Duty::Call(name.clone(), call)),
+                call => {
+                    *room -= 1;
+                    self.call_now(now, name.clone(), call, replica, effects);
+                }
             }
         }
     }

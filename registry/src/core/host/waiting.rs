@@ -149,7 +149,7 @@ impl Host {
                     effects.push(Effect::Forget { claim: caller.call });
                     Answer::Started(Err(RegisterError::Unknown { name, waited }.into()))
                 }
-                Queued::Unregister { .. } => {
+                Queued::Unregister { .. } | Queued::Disown { .. } => {
                     Answer::Unregistered(Err(UnregisterError::Pending { name, waited }))
                 }
                 Queued::Update { .. } => Answer::Updated(Err(UpdateError::Unknown { name, waited })),

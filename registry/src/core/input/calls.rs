@@ -80,10 +80,16 @@ pub enum Call {
         on_lapse: OnLapse,
         meta: Option<Meta>,
     },
-    /// To give a membership up, by the name of its row, if this node holds it under the token.
+    /// To give a name up, or a membership by the name of its row, if this node holds it under the token.
     Withdraw {
         name: Name,
         token: Position,
+    },
+    /// To give up what an actor takes, or took, from the registration of that token: the actor lives, and does not want it any more.
+    Disown {
+        name: Name,
+        token: Position,
+        actor: u64,
     },
     /// To replace the metadata of a name, if this node holds it under the token, and if it was changed last at the revision.
     Update {
@@ -120,7 +126,7 @@ impl Call {
             Self::Start { name, .. } => Silence::Start { name: name.clone() },
             Self::Take { name, .. } => Silence::Take { name: name.clone() },
             Self::Offer { name, .. } => Silence::Offer { name: name.clone() },
-            Self::Unregister { name } | Self::Withdraw { name, .. } => {
+            Self::Unregister { name } | Self::Withdraw { name, .. } | Self::Disown { name, .. } => {
                 Silence::Unregister { name: name.clone() }
             }
             Self::Update { name, .. } => Silence::Update { name: name.clone() },

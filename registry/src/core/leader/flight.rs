@@ -149,7 +149,7 @@ impl Leader {
                 let Flight::Batch(flight) = std::mem::replace(&mut self.flight, Flight::None) else {
                     return Outcome::default();
                 };
-                self.requeue(*flight);
+                self.requeue(*flight, is_smallest);
                 Outcome::default()
             }
         }
@@ -180,18 +180,24 @@ impl Leader {
         }
     }
 
-    /// Has what a batch was to decide wait again, in its order, ahead of what came since.
-    pub(super) fn requeue(&mut self, flight: BatchFlight) {
+    /// Has what a batch was to decide wait again, in its order, ahead of what came since. If the store does not even take the one
+    /// operation that the batch has, its request goes behind all others, which may fit.
+    pub(super) fn requeue(&mut self, flight: BatchFlight, is_smallest: bool) {
         // A session may have been closed while its batch was in flight: nothing more is decided for it.
         let is_open = |pending: &Pending| !self.closed.contains(&*pending.session);
         let is_kept = |pending: &Pending| {
             matches!(pending.wish, Wish::Register { .. }) || !planted!("requeued-request-waits-for-ever")
         };
-        let pending = flight.decisions.into_iter().map(|decision| decision.pending);
-        let pending: Vec<_> = pending.filter(|pending| is_open(pending) && is_kept(pending)).collect();
-        for pending in pending.into_iter().rev() {
+        let mut decisions = flight.decisions;
+        // The batch was full with it, so nothing was decided after it.
+        let too_large = if is_smallest { decisions.pop() } else { None };
+        let again = |decision: Decision| Some(decision.pending).filter(|it| is_open(it) && is_kept(it));
+        let first: Vec<_> = decisions.into_iter().filter_map(again).collect();
+        let last = too_large.and_then(again);
+        for pending in first.into_iter().rev() {
             self.queue.push_front(pending);
         }
+        self.queue.extend(last);
     }
 
     /// A read ended.

@@ -51,6 +51,10 @@ impl Leader {
         host.is_open |= view.sessions.is_open(&host.id);
         let mut again: BTreeMap<Position, Vec<(RequestNumber, Verdict)>> = BTreeMap::new();
         for request in requests {
+            // No host asks so: it is not answered.
+            if !request.is_bounded() {
+                continue;
+            }
             // A number below is a late copy: its host knows the answer. One that waits is a copy, too.
             let is_copy = request.number < host.acknowledged || host.waiting.contains(&request.number);
             if is_copy && !planted!("request-not-deduplicated") {
@@ -145,7 +149,9 @@ impl Leader {
         let is_latest =
             |id: &SessionId| view.sessions.record(&id.node).is_some_and(|r| r.number == id.number);
         let is_settled = self.is_settled();
-        self.closed.retain(|id| !is_settled || has_rows(id) || is_latest(id));
+        // A store that went back may show one open again, and then nothing of what it asks is late.
+        let is_open = |id: &SessionId| view.sessions.is_open(id);
+        self.closed.retain(|id| (!is_settled || has_rows(id) || is_latest(id)) && !is_open(id));
         self.name_concerned(view, replica, effects);
     }
 

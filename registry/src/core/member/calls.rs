@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Member;
 use crate::core::{
-    host::{Caller, Change, OnTake, Registrant, Starter, Wanted},
+    host::{Caller, Change, Disowned, OnTake, Registrant, Starter, Wanted},
     input::{Answer, Call, CallId, Effect, Now},
     table::Table,
 };
@@ -54,6 +54,9 @@ impl<T: Table> Member<T> {
             Call::Unregister { name } => self.host.unregister(caller, name, None, &self.replica, effects),
             Call::Withdraw { name, token } => {
                 self.host.unregister(caller, name, Some(token), &self.replica, effects);
+            }
+            Call::Disown { name, token, actor } => {
+                self.host.disown(caller, name, Disowned { token, actor }, &self.replica, effects);
             }
             Call::Update { name, token, revision, meta } => {
                 let change = Change { token, revision, meta };

@@ -15,6 +15,12 @@ impl<T: Table> Member<T> {
     pub(super) fn find_linked(&mut self) {
         let is_linked = |node: &&NodeName| **node != self.config.me && self.links.contains_key(*node);
         self.linked = self.view.members.keys().filter(is_linked).cloned().collect();
+        // As long as no view was read, nobody knows who is a member. The row of a node that died goes after its link.
+        if !self.view.members.is_empty() {
+            let is_known =
+                |node: &NodeName| self.links.contains_key(node) || self.view.members.contains_key(node);
+            self.permitted.retain(is_known);
+        }
     }
 
     pub(super) fn on_link_up(&mut self, node: &NodeName, linked: Linked, effects: &mut Vec<Effect>) {

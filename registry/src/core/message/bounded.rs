@@ -1,12 +1,32 @@
-//! Lists that have a bound, which a reader holds them to before it keeps what is behind it.
+//! Bounds to which a reader holds what a peer says: lists, before it keeps what is behind the bound, and texts of requests.
 
 use std::{fmt, marker::PhantomData};
 
 use callsign_elector::state::MAX_MEMBERS;
+use callsign_store::ids::MAX_NAME;
 use serde::{
     Deserialize, Deserializer,
     de::{Error, SeqAccess, Visitor},
 };
+
+use super::{MAX_REASON_BYTES, Request, Wish};
+use crate::core::{group::Membership, name::MAX_NAME_BYTES, why::GivenUp};
+
+/// What the name of a membership has at most beside the name of its group: how it begins, four NULs, the limit, the actor, the
+/// session and the node.
+const MEMBERSHIP_BYTES: usize = 2 + 4 + 10 + 20 + 20 + MAX_NAME;
+
+impl Request {
+    /// Whether its texts are as short as hosts make them. Longer ones may fit into no batch.
+    pub(crate) fn is_bounded(&self) -> bool {
+        let more = if Membership::of(&self.name).is_some() { MEMBERSHIP_BYTES } else { 0 };
+        let reason = match &self.wish {
+            Wish::Unregister { why: GivenUp::StartFailed { reason }, .. } => reason.len(),
+            _ => 0,
+        };
+        self.name.len() <= MAX_NAME_BYTES + more && reason <= MAX_REASON_BYTES
+    }
+}
 
 /// No more of them than a registry has members.
 pub(super) fn members<'de, D: Deserializer<'de>, M: Deserialize<'de>>(from: D) -> Result<Vec<M>, D::Error> {

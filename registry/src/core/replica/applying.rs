@@ -36,8 +36,8 @@ pub struct Applied {
     pub ended: Vec<(Name, Position)>,
     /// Any number of names may be free that none of the others names.
     pub is_of_many: bool,
-    /// A place of a semaphore is free.
-    pub frees_places: bool,
+    /// Places of semaphores that are free, by their tokens.
+    pub freed_places: Vec<(Name, Position)>,
 }
 
 impl Applied {
@@ -50,7 +50,7 @@ impl Applied {
         self.taken.append(&mut other.taken);
         self.ended.append(&mut other.ended);
         self.is_of_many |= other.is_of_many;
-        self.frees_places |= other.frees_places;
+        self.freed_places.append(&mut other.freed_places);
     }
 }
 
@@ -180,7 +180,9 @@ impl<T: Table> Replica<T> {
         let Some(row) = self.rows.take(name) else { return };
         self.touch(name);
         applied.starts.extend(row.is_starting().then(|| name.clone()));
-        applied.frees_places |= Membership::of_place(name).is_some() && !planted!("freed-place-not-seen");
+        if Membership::of_place(name).is_some() && !planted!("freed-place-not-seen") {
+            applied.freed_places.push((name.clone(), row.position));
+        }
         self.changed(name, at, (Some(&row), None), || why.into());
         self.past.ended(name, &row, at, why.into());
         applied.ended.push((name.clone(), row.position));

@@ -98,14 +98,14 @@ fn what_several_batches_changed_is_told_together() {
             starts: vec![name.clone()],
             given: vec![(name.clone(), row.clone(), node("b"), position)],
             taken: vec![(name.clone(), row)],
-            ended: vec![(name, position)],
+            ended: vec![(name.clone(), position)],
             is_of_many: false,
-            frees_places: false,
+            freed_places: vec![(name, position)],
         }
     };
-    for (is_of_many, frees_places) in [(true, false), (false, true)] {
+    for is_of_many in [true, false] {
         let mut all = one("x", 1);
-        all.merge(Applied { is_of_many, frees_places, ..one("y", 2) });
+        all.merge(Applied { is_of_many, ..one("y", 2) });
         let (x, y) = (one("x", 1), one("y", 2));
         assert_eq!(all.own_freed, [x.own_freed, y.own_freed].concat());
         assert_eq!(all.own_gone, [x.own_gone, y.own_gone].concat());
@@ -114,7 +114,8 @@ fn what_several_batches_changed_is_told_together() {
         assert_eq!(all.given, [x.given, y.given].concat());
         assert_eq!(all.taken, [x.taken, y.taken].concat());
         assert_eq!(all.ended, [x.ended, y.ended].concat());
-        assert_eq!((all.is_of_many, all.frees_places), (is_of_many, frees_places));
+        assert_eq!(all.freed_places, [x.freed_places, y.freed_places].concat());
+        assert_eq!(all.is_of_many, is_of_many);
     }
 }
 
@@ -146,9 +147,9 @@ fn each_operation_tells_whom_it_concerns_and_does_nothing_to_another_registratio
     let bound = replica.row("s").unwrap();
     assert_eq!((bound.actor(), bound.revision()), (Some(6), Position(4)));
     let applied = replica.apply(&batch(5, vec![unregister("t", 1), unregister(&place, 1)]));
-    let (starts, frees_places) = (names(&["t"]), true);
+    let (starts, freed_places) = (names(&["t"]), vec![(place.clone(), Position(1))]);
     let ended = vec![("t".into(), Position(1)), (place.clone(), Position(1))];
-    assert_eq!((applied.starts, applied.frees_places, applied.ended), (starts, frees_places, ended));
+    assert_eq!((applied.starts, applied.freed_places, applied.ended), (starts, freed_places, ended));
     assert!(
         matches!(&applied.own_freed[..], [(name, _)] if name.as_str() == "t"),
         "the place was another node's"
@@ -163,7 +164,7 @@ fn each_operation_tells_whom_it_concerns_and_does_nothing_to_another_registratio
     assert_eq!((x.meta(), x.revision()), (row.meta(), Position(6)), "the metadata goes with the name");
     assert_eq!((y.meta(), y.revision()), (None, Position(6)));
     let applied = replica.apply(&batch(7, vec![unregister("x", 6)]));
-    assert!(applied.own_freed.is_empty() && !applied.frees_places && applied.starts.is_empty());
+    assert!(applied.own_freed.is_empty() && applied.freed_places.is_empty() && applied.starts.is_empty());
     let applied = replica.apply(&batch(8, vec![Op::HostGone { session: 0 }, Op::HostGone { session: 1 }]));
     let (a, b) = (SessionId::clone(&session("a")), SessionId::clone(&session("b")));
     assert_eq!((applied.own_gone, applied.is_of_many), (vec![a.clone()], true));

@@ -158,7 +158,6 @@ pub(crate) struct Shared {
     pub(super) watched: Watched,
     pub(super) failure: OnceLock<NodeFailure>,
     next_call: AtomicU64,
-    is_synced: AtomicBool,
     has_ended: AtomicBool,
     /// The session is trusted, again or for the first time.
     pub(crate) trusted: Trusted,
@@ -194,7 +193,6 @@ impl Shared {
             watched: Watched::default(),
             failure: OnceLock::new(),
             next_call: AtomicU64::new(1),
-            is_synced: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             trusted: Trusted::default(),
             changed: Notify::new(),
@@ -222,7 +220,9 @@ impl Shared {
     /// The member ends: nothing is known here any more.
     pub(super) fn ends(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
-        self.is_synced.store(false, Ordering::Release);
+        self.set_synced(false);
+        // Nobody takes what waits, nor what is pushed from here on: see `pushed`.
+        self.inbox.clear();
         // Nobody would say any more when a claim has ended.
         for (_, kept) in lock(&self.claims).drain() {
             kept.flag.end();
@@ -240,8 +240,9 @@ impl Shared {
         waiting.sort_unstable_by_key(|(call, _)| *call);
     }
 
+    /// Says to whoever reads whether the replica is complete.
     pub(crate) fn set_synced(&self, is_synced: bool) {
-        self.is_synced.store(is_synced, Ordering::Release);
+        self.table.set_complete(is_synced);
     }
 
     /// Hands an answer to whoever waits for it, and says for how long that was.
@@ -374,11 +375,6 @@ impl Shared {
         lock(&self.hang).take()
     }
 
-    /// Whether the replica is complete.
-    pub(crate) fn is_synced(&self) -> bool {
-        self.is_synced.load(Ordering::Acquire)
-    }
-
     /// Whether the member has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
@@ -396,19 +392,26 @@ impl Shared {
 
     /// Hands an input to the core that is meant.
     pub(crate) fn tell(&self, told: Told) {
-        if self.inbox.push(told) {
-            self.kick();
-        }
+        self.pushed(self.inbox.push(told));
     }
 
     /// Says that an actor has ended, ahead of whatever waits for the member. May be said again.
     pub(crate) fn actor_ended(&self, actor: u64) {
-        if self.inbox.push_end(actor) {
+        self.pushed(self.inbox.push_end(actor));
+    }
+
+    /// Something was put into the inbox, and the member has to be woken for it or not. A member that has ended takes nothing, so that what
+    /// waits is dropped.
+    pub(super) fn pushed(&self, has_to_wake: bool) {
+        // After it is there: either this sees the end, or the end sees what was pushed.
+        if self.has_ended() {
+            self.inbox.clear();
+        } else if has_to_wake {
             self.kick();
         }
     }
 
-    pub(super) fn kick(&self) {
+    fn kick(&self) {
         let actor = lock(&self.actor);
         if let Some(actor) = &*actor {
             // Fails only when the member has ended; whoever waits for it learns that by its dropped channel.
@@ -452,7 +455,8 @@ impl Shared {
         // The actor gets its number when it is started.
         lock(&self.claims).insert(id, Kept::new(0, Flag::default(), keeps, Some(slot)));
         // It asks, waits for others, asks again, starts, and binds.
-        self.call_as(id, call, wait, patience + limit + 3 * wait).await
+        let within = patience.saturating_add(limit).saturating_add(wait.saturating_mul(3));
+        self.call_as(id, call, wait, within).await
     }
 
     /// How the actor of a claim is started.
@@ -507,6 +511,9 @@ impl Shared {
         self.push(Input::Call { id, call, wait });
         // After the answer is awaited for: either this sees the end, or the end sees the answer that is awaited.
         let has_ended = self.has_ended();
+        if has_ended {
+            lock(&self.answers).remove(&id);
+        }
         async move {
             let answer = if has_ended {
                 None

@@ -33,10 +33,9 @@ impl FromLinks {
             LinkEvent::Message { body, .. } => body.len(),
             LinkEvent::Up { .. } | LinkEvent::Down { .. } => 0,
         };
-        if let Some(input) = self.input(event)
-            && self.shared.inbox.push_from_link(Told::Member(input), bytes, room)
-        {
-            self.shared.kick();
+        if let Some(input) = self.input(event) {
+            let has_to_wake = self.shared.inbox.push_from_link(Told::Member(input), bytes, room);
+            self.shared.pushed(has_to_wake);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
 use callsign_elector::session::{self, Obstacle, SessionFailure};
-use callsign_store::{Time, ids::RegistryName, in_full, lock::lock};
+use callsign_store::{Time, ids::RegistryName, in_full, lock::lock, supervision::Living};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
 
@@ -28,15 +28,18 @@ const SAY: Duration = Duration::from_secs(1);
 /// How long a node that leaves waits for the store.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// Ends something that is to end before the names do. `None`: it has ended.
-pub(crate) type Ending = Box<dyn Fn() -> Option<BoxFuture<'static, ()>> + Send + Sync>;
+/// Something that is to end before the names do.
+pub(crate) trait Ends: Send + Sync {
+    /// Ends it.
+    fn end(self: Arc<Self>) -> BoxFuture<'static, ()>;
+}
 
 /// Who waits for a node to leave, and what became of it.
 #[derive(Default)]
 pub(super) struct Leaves {
     waiting: Mutex<Waiting>,
-    /// What ends before the names do.
-    endings: Mutex<Vec<Ending>>,
+    /// What ends before the names do, unless it is gone by then.
+    endings: Mutex<Living<Weak<dyn Ends>>>,
 }
 
 #[derive(Default)]
@@ -61,14 +64,20 @@ pub(super) fn times(drain: Duration) -> LeavingTimes {
 impl Node {
     /// Has something end when the node begins to drain. False: it has begun, and that will not be asked.
     #[cfg(feature = "election")]
-    pub(crate) fn end_with(&self, ending: Ending) -> bool {
+    pub(crate) fn end_with(&self, ending: Weak<dyn Ends>) -> bool {
         // Under the lock: whoever begins to drain takes all, or this sees that it has.
         let core = self.core.lock();
         let joins = !core.leaving().has_begun();
         if joins {
-            lock(&self.leaves.endings).push(ending);
+            lock(&self.leaves.endings).add(ending, |ending| ending.strong_count() > 0);
         }
         joins
+    }
+
+    /// How many things are kept that end before the names do.
+    #[cfg(all(test, feature = "election"))]
+    pub(crate) fn endings_kept(&self) -> usize {
+        lock(&self.leaves.endings).all().len()
     }
 
     /// Whether the node has begun to leave.
@@ -138,7 +147,8 @@ impl Node {
                 self.then(async move { LeavingInput::Drained(registry, drain(shared, wait).await) });
             }
             LeavingEffect::End => {
-                let endings: Vec<_> = lock(&self.leaves.endings).iter().filter_map(|end| end()).collect();
+                let ending = lock(&self.leaves.endings).take();
+                let endings: Vec<_> = ending.iter().filter_map(Weak::upgrade).map(Ends::end).collect();
                 self.then(async move {
                     join_all(endings).await;
                     LeavingInput::Ended

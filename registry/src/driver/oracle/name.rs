@@ -1,18 +1,19 @@
 //! Whoever holds a name leads.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Mutex};
 
 use callsign_election::{
     Attempt, AuthorityTime, Context, Denial, Fault, Fence, Grant, Init, Oracle, Refusal, Signal, Term,
     Validity, Verdict,
 };
-use callsign_store::ids::{Ballot, Epoch, MemberId};
-use callsign_store::in_full;
+use callsign_store::{
+    ids::{Ballot, Epoch, MemberId},
+    in_full,
+    lock::lock,
+};
 use futures::stream::{self, BoxStream};
 use ractor::{ActorRef, ActorStatus};
+use tokio::sync::watch;
 
 use crate::{
     core::{
@@ -22,7 +23,7 @@ use crate::{
         name::{BadName, Name, check_name},
     },
     driver::{
-        registration::Registration,
+        registration::{NotHeld, Registration},
         registry::{RegisterOptions, Registry, WhenLapsed},
         seat::{Never, seat},
     },
@@ -45,25 +46,40 @@ pub struct RegistryOracle {
     registry: Registry,
     name: Name,
     seat: Option<ActorRef<Never>>,
-    held: Option<(Registration, Term)>,
-    /// The epoch that is held; 0: none. For the signals.
-    epoch: Arc<AtomicU64>,
-    /// The campaign's own clock ends trust before the session's does, so nobody has to be told. One for all claims: the
-    /// registry keeps what it is given.
-    ignores_notices: Arc<dyn Fn(Notice) + Send + Sync>,
+    /// What is held, also for the signals.
+    held: Held,
+    /// Moves when the node has lost a name.
+    lost: Arc<watch::Sender<()>>,
+    /// Of a lapse nobody has to be told: the campaign's own clock ends trust before the session's does. But a node that leaves or fails
+    /// gives its names up before. One for all claims: the registry keeps what it is given.
+    on_notice: Arc<dyn Fn(Notice) + Send + Sync>,
+}
+
+/// The registration that is the term.
+type Held = Arc<Mutex<Option<(Registration, Term)>>>;
+
+/// Whether this will not be held again: another may hold the name.
+fn is_over(registry: &Registry, registration: &Registration) -> bool {
+    registration.check() == Err(NotHeld::Ended) || registry.shared.failure().is_some()
 }
 
 impl RegistryOracle {
     /// An oracle over a name of a registry that this node has joined.
     pub fn new(registry: &Registry, name: &str) -> Result<Self, BadName> {
         check_name(name)?;
+        let lost = Arc::new(watch::Sender::new(()));
+        let tells = lost.clone();
         Ok(Self {
             registry: registry.clone(),
             name: name.into(),
             seat: None,
-            held: None,
-            epoch: Arc::default(),
-            ignores_notices: Arc::new(|_| ()),
+            held: Held::default(),
+            lost,
+            on_notice: Arc::new(move |notice| {
+                if notice == Notice::Lost {
+                    tells.send_replace(());
+                }
+            }),
         })
     }
 
@@ -90,8 +106,7 @@ impl RegistryOracle {
     }
 
     fn forget(&mut self) {
-        self.held = None;
-        self.epoch.store(0, Ordering::SeqCst);
+        lock(&self.held).take();
         if let Some(seat) = self.seat.take() {
             seat.stop(Some("callsign: the seat is given up".into()));
         }
@@ -137,7 +152,7 @@ impl Oracle for RegistryOracle {
     async fn claim(&mut self, _attempt: Attempt) -> Result<Verdict<Fence>, Fault> {
         let seat = self.seat().await?;
         let options = RegisterOptions {
-            when_lapsed: WhenLapsed::Tell(self.ignores_notices.clone()),
+            when_lapsed: WhenLapsed::Tell(self.on_notice.clone()),
             on_outage: Some(OnOutage::Fail),
             ..RegisterOptions::default()
         };
@@ -151,8 +166,7 @@ impl Oracle for RegistryOracle {
                     epoch: Epoch(token.0),
                     elected_at: AuthorityTime(token.0),
                 };
-                self.epoch.store(token.0, Ordering::SeqCst);
-                self.held = Some((registration.clone(), term.clone()));
+                *lock(&self.held) = Some((registration.clone(), term.clone()));
                 self.grant(&registration, term)
             }
             Err(RegisterError::Taken { holder, .. }) => {
@@ -174,7 +188,11 @@ impl Oracle for RegistryOracle {
     }
 
     async fn refresh(&mut self, _attempt: Attempt, held: &Grant<Fence>) -> Result<Verdict<Fence>, Fault> {
-        let ours = self.held.clone().filter(|(_, term)| *term == held.term);
+        let ours = lock(&self.held).clone().filter(|(_, term)| *term == held.term);
+        // No replica has to say so, and that of a node that has left says nothing any more.
+        if ours.as_ref().is_some_and(|(registration, _)| is_over(&self.registry, registration)) {
+            return Ok(denial(Refusal::TermOver, None));
+        }
         // The replica had the registration when it was granted: what it does not show any more is over.
         let found = self.registry.lookup(&self.name).map_err(|error| transient(false, error))?;
         match (ours, found) {
@@ -186,10 +204,10 @@ impl Oracle for RegistryOracle {
     }
 
     async fn abdicate(&mut self, held: &Grant<Fence>) -> Result<bool, Fault> {
-        if self.held.as_ref().is_none_or(|(_, term)| *term != held.term) {
-            return Ok(false);
-        }
-        match self.registry.unregister(&self.name).await {
+        let ours = lock(&self.held).clone().filter(|(_, term)| *term == held.term);
+        // This registration: the name may be that of another campaign of this node by now.
+        let Some((registration, _)) = ours else { return Ok(false) };
+        match registration.withdraw(self.name.clone()).await {
             Ok(_) => {
                 self.forget();
                 Ok(true)
@@ -209,26 +227,96 @@ impl Oracle for RegistryOracle {
     }
 
     fn signals(&mut self) -> BoxStream<'static, Signal> {
-        let state = (self.registry.clone(), self.name.clone(), self.epoch.clone(), None::<u64>);
-        Box::pin(stream::unfold(state, |(registry, name, epoch, mut last)| async move {
+        // With the sender, so that it does not end while somebody listens.
+        let told = (self.lost.clone(), self.lost.subscribe());
+        let state = (self.registry.clone(), self.name.clone(), self.held.clone(), told, None::<u64>);
+        Box::pin(stream::unfold(state, |(registry, name, held, mut told, mut last)| async move {
             let signal = loop {
                 let changed = registry.changed();
+                let present = lock(&held).clone();
+                if let Some((registration, term)) = &present
+                    && is_over(&registry, registration)
+                {
+                    // It is said once.
+                    lock(&held).take_if(|(_, held)| held == term);
+                    break Signal::Revoked { epoch: term.epoch };
+                }
+                let epoch = present.as_ref().map(|(_, term)| term.epoch.0);
                 let now = registry.lookup(&name).map(|entry| entry.map(|entry| entry.token.0));
                 if let Ok(now) = now
                     && now != last
                 {
                     let before = std::mem::replace(&mut last, now);
                     match before {
-                        Some(was) if was == epoch.load(Ordering::SeqCst) => {
+                        Some(was) if Some(was) == epoch => {
                             break Signal::Revoked { epoch: Epoch(was) };
                         }
                         _ if now.is_none() => break Signal::Wakeup,
                         _ => {}
                     }
                 }
-                changed.await;
+                tokio::select! {
+                    biased;
+                    _ = told.1.changed() => {}
+                    () = changed => {}
+                }
             };
-            Some((signal, (registry, name, epoch, last)))
+            Some((signal, (registry, name, held, told, last)))
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use callsign_store::ids::Nonce;
+    use futures::{FutureExt, StreamExt};
+
+    use super::*;
+    use crate::tests::driver::{Cluster, counter};
+
+    fn attempt(n: u64) -> Attempt {
+        Attempt { nonce: Nonce(n) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_is_over_as_soon_as_its_node_leaves_and_that_is_told_once() {
+        let cluster = Cluster::new();
+        let node = cluster.node("a").await;
+        let mut oracle = RegistryOracle::new(&node, "seat").unwrap();
+        let mut signals = oracle.signals();
+        assert_eq!(signals.next().now_or_never(), None);
+        let Ok(Verdict::Granted(grant)) = oracle.claim(attempt(1)).await else { panic!("it is free") };
+        assert_eq!(signals.next().now_or_never(), None, "it holds the name");
+        node.leave().await.unwrap();
+        // No look at the name can say so: the node does not know any more who holds it.
+        assert!(node.lookup("seat").is_err());
+        let told = signals.next().now_or_never().flatten();
+        assert_eq!(told, Some(Signal::Revoked { epoch: grant.term.epoch }));
+        assert_eq!(signals.next().now_or_never(), None, "it is told once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refresh_on_a_node_that_has_left_is_denied_and_not_left_open() {
+        let cluster = Cluster::new();
+        let node = cluster.node("a").await;
+        let mut oracle = RegistryOracle::new(&node, "seat").unwrap();
+        let Ok(Verdict::Granted(grant)) = oracle.claim(attempt(1)).await else { panic!("it is free") };
+        node.leave().await.unwrap();
+        let answer = oracle.refresh(attempt(2), &grant).await;
+        assert!(matches!(answer, Ok(Verdict::Denied(Denial { why: Refusal::TermOver, .. }))), "{answer:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_back_is_the_term_and_not_what_another_actor_holds_by_now() {
+        let cluster = Cluster::new();
+        let node = cluster.node("a").await;
+        let mut oracle = RegistryOracle::new(&node, "seat").unwrap();
+        let Ok(Verdict::Granted(grant)) = oracle.claim(attempt(1)).await else { panic!("it is free") };
+        // Somebody frees it by its name, and it goes to another actor of this node.
+        node.unregister("seat").await.unwrap();
+        let other = counter().await;
+        let registration = node.register("seat", &other).await.unwrap();
+        assert_eq!(oracle.abdicate(&grant).await, Ok(false));
+        assert_eq!(registration.check(), Ok(()));
     }
 }

@@ -13,7 +13,6 @@ use callsign_election::{
 };
 use callsign_store::{
     ids::{ElectionName, Incarnation, InvalidName, MemberId},
-    in_full,
     supervision::NodeFailure,
 };
 use callsign_transport::RemoteMessage;
@@ -337,15 +336,7 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let inner = Arc::new(Inner { campaign, supervisor, events, registry, name_of_child, budget });
         spawn_watch(&inner);
         let weak = Arc::downgrade(&inner);
-        let ends = inner.registry.node.end_with(Box::new(move || {
-            let inner = weak.upgrade()?;
-            Some(Box::pin(async move {
-                if let Err(error) = inner.stop().await {
-                    tracing::warn!(error = %in_full(&error), "a singleton of a node that leaves");
-                }
-            }))
-        }));
-        if !ends {
+        if !inner.registry.node.end_with(weak) {
             let _ = inner.stop().await; // it leads no more, whatever this says
             return Err(SingletonError::Draining);
         }
@@ -372,12 +363,7 @@ fn spawn_watch<O: Oracle>(inner: &Arc<Inner<O>>) {
             fails.fail("the campaign of a singleton", how);
         }
     });
-    let halts = Arc::downgrade(inner);
-    node.on_failure(move |_| {
-        if let Some(inner) = Weak::upgrade(&halts) {
-            inner.campaign.halt();
-        }
-    });
+    node.on_failure_of(Arc::downgrade(inner), |inner, _| inner.campaign.halt());
 }
 
 /// The default oracle grants with a fence.

@@ -1,8 +1,11 @@
 //! The leader child's name: held while it runs, given up before it ends.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
-use callsign_store::{Clock, ids::Epoch, in_full, supervision::foreign_async};
+use callsign_store::{Clock, ids::Epoch, in_full, lock::lock, supervision::foreign_async};
 use callsign_transport::RemoteMessage;
 use ractor::ActorRef;
 use tokio::sync::Notify;
@@ -13,9 +16,15 @@ use super::{
 };
 use crate::{
     core::{caller::OnOutage, input::Notice, name::Name},
-    driver::registry::{RegisterOptions, Registry, WhenLapsed},
+    driver::{
+        registration::Registration,
+        registry::{RegisterOptions, Registry, WhenLapsed},
+    },
     error::RegisterError,
 };
+
+/// What a child has of its name, for whoever ends it. `None`: it was not granted, or is lost.
+pub(super) type Granted = Arc<Mutex<Option<Registration>>>;
 
 /// How long between two tries that failed for another reason than that the name is held.
 const REGISTER_RETRY: Duration = Duration::from_millis(500);
@@ -23,12 +32,13 @@ const REGISTER_RETRY: Duration = Duration::from_millis(500);
 /// At the longest, a name that is held is asked for again after this: what tells of its end may be late.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Keeps a child registered. Ends when it cannot be within the time given, each time anew, and says why.
+/// Keeps a child registered, and says in `granted` what it has. Ends when it cannot be within the time given, each time anew, and says why.
 pub(super) async fn keep<M: RemoteMessage>(
     registry: &Registry,
     name: &Name,
     child: &ActorRef<M>,
     within: Duration,
+    granted: &Granted,
     events: &Publisher,
 ) -> Result<(), String> {
     let clock = registry.clock();
@@ -36,7 +46,7 @@ pub(super) async fn keep<M: RemoteMessage>(
         let lost = Arc::new(Notify::new());
         let until = clock.now() + within;
         let mut holder = None;
-        let token = loop {
+        let registration = loop {
             let changed = registry.changed();
             let told = lost.clone();
             // The leadership says how long the child lives; what ends with the session is only its name.
@@ -50,7 +60,7 @@ pub(super) async fn keep<M: RemoteMessage>(
                 ..RegisterOptions::default()
             };
             let (why, pause) = match registry.register_with(name, child, options).await {
-                Ok(registration) => break registration.token(),
+                Ok(registration) => break registration,
                 Err(RegisterError::ActorEnded) => return Ok(()),
                 Err(RegisterError::Taken { holder: now, .. }) => {
                     if holder.as_ref() != Some(&now) {
@@ -79,16 +89,19 @@ pub(super) async fn keep<M: RemoteMessage>(
                 }
             }
         };
+        let token = registration.token();
+        *lock(granted) = Some(registration);
         events.tell(&SingletonEvent::Registered { token });
         lost.notified().await;
+        lock(granted).take();
         events.tell(&SingletonEvent::NameLost);
     }
 }
 
 /// The clean end of a leader child: its name is free, it has left what it leaves, and done what it was sent.
 pub(super) struct Farewell<M> {
-    pub(super) registry: Registry,
-    pub(super) name: Option<Name>,
+    pub(super) clock: Clock,
+    pub(super) granted: Granted,
     pub(super) actor: ActorRef<M>,
     pub(super) epoch: Option<Epoch>,
     pub(super) hand_over: Option<(HandOver<M>, Duration)>,
@@ -101,12 +114,15 @@ impl<M: RemoteMessage> Farewell<M> {
     /// Each step has a share of the budget, and what does not end in it is left behind. Who does not end at all is killed by
     /// the supervisor at the end of the budget.
     pub(super) async fn run(self) {
-        let clock = self.registry.clock().clone();
+        let clock = self.clock.clone();
         let begun = clock.now();
         let part = |quarters: u32| begun + self.budget / 4 * quarters;
-        if let Some(name) = &self.name {
+        // Its own, and no other actor's that has the name. What it only asked for ends with it.
+        let granted = lock(&self.granted).take();
+        if let Some(registration) = granted {
             // First, so that messages wait for the successor instead of being lost with this child.
-            within(&clock, part(1), self.registry.unregister(name)).await;
+            let name = registration.name().into();
+            within(&clock, part(1), registration.withdraw(name)).await;
         }
         if let (Some((ask, limit)), Some(epoch)) = (&self.hand_over, self.epoch) {
             // Behind everything that it was sent before.
@@ -155,7 +171,10 @@ mod tests {
         let events = Publisher::new("reports");
         let mut told = events.subscribe();
         child.stop_and_wait(None, None).await.unwrap();
-        assert_eq!(keep(&node, &"reports".into(), &child, TEST_DEADLINE, &events).await, Ok(()));
+        assert_eq!(
+            keep(&node, &"reports".into(), &child, TEST_DEADLINE, &Granted::default(), &events).await,
+            Ok(())
+        );
         events.end();
         assert!(told.next().await.is_err());
     }
@@ -166,7 +185,7 @@ mod tests {
         let node = Registry::join(cluster.config("a").on_outage(OnOutage::Fail)).await.unwrap();
         assert!(node.ready(TEST_DEADLINE).await.is_ok());
         let (child, name, events) = (counter().await, Name::from("reports"), Publisher::new("reports"));
-        let mut told = events.subscribe();
+        let (mut told, granted) = (events.subscribe(), Granted::default());
         cluster.store.outage_for_all();
         until("it has lapsed", || node.lookup("reports").is_err()).await;
         let back = async {
@@ -176,7 +195,7 @@ mod tests {
         };
         tokio::select! {
             biased;
-            ended = keep(&node, &name, &child, TEST_DEADLINE, &events) => panic!("{ended:?}"),
+            ended = keep(&node, &name, &child, TEST_DEADLINE, &granted, &events) => panic!("{ended:?}"),
             event = back => assert!(matches!(event, SingletonEvent::Registered { .. }), "{event:?}"),
         }
     }

@@ -132,6 +132,8 @@ struct Running<M> {
     actor: Option<Ref<M>>,
     /// Registers it, or stops it gently.
     task: Option<AbortHandle>,
+    /// What it has of its name.
+    granted: registrar::Granted,
 }
 
 enum Ref<M> {
@@ -318,7 +320,8 @@ where
 
     fn start(&mut self, myself: &ActorRef<Command<F, M>>, id: ChildId, kind: ChildKind, restart: u32) {
         let child_handle = ChildHandle::new();
-        self.child = Some(Running { id, child_handle: child_handle.clone(), actor: None, task: None });
+        let (child_handle_of, granted) = (child_handle.clone(), registrar::Granted::default());
+        self.child = Some(Running { id, child_handle: child_handle_of, actor: None, task: None, granted });
         *lock(&self.plan.child_handle) = Some(child_handle.clone());
         let (supervisor, told) = (myself.get_cell(), myself.clone());
         // Commands fail only when the supervisor has ended, and its children with it.
@@ -365,9 +368,10 @@ where
         let Some(child) = &mut self.child else { return };
         let (Some(Ref::Leader(actor)), None, id) = (&child.actor, &child.task, child.id) else { return };
         let (actor, registry) = (actor.clone(), self.plan.registry.clone());
+        let granted = child.granted.clone();
         let (events, myself) = (self.plan.events.clone(), myself.clone());
         let task = self.plan.parts().task("the name of a singleton", async move {
-            if let Err(why) = registrar::keep(&registry, &name, &actor, within, &events).await {
+            if let Err(why) = registrar::keep(&registry, &name, &actor, within, &granted, &events).await {
                 let _ = myself.cast(Command::Unreachable { id, why });
             }
         });
@@ -391,8 +395,8 @@ where
                     return;
                 }
                 let farewell = registrar::Farewell {
-                    registry: self.plan.registry.clone(),
-                    name: self.plan.name.as_ref().map(|(name, _)| name.clone()),
+                    clock: self.clock.clone(),
+                    granted: child.granted.clone(),
                     actor: actor.clone(),
                     epoch: self.grant.as_ref().map(|grant| grant.term.epoch),
                     hand_over: self.plan.hand_over.clone(),

@@ -169,3 +169,23 @@ async fn a_child_ends_in_time_though_its_supervisor_does_not_run() {
     until("its child is down", || journal.leaders().iter().any(|line| !line.up)).await;
     assert!(tokio::time::Instant::now() <= until_then, "another may lead now");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_keeps_next_to_nothing_of_the_singletons_that_it_has_ended() {
+    let cluster = Cluster::new();
+    let (node, journal) = (cluster.node("a").await, Journal::default());
+    let supervisor = &node.node.supervisor;
+    let before = supervisor.hooks_kept();
+    let stays = children(Singleton::builder(&node, "stays"), &node, &journal).start().await.unwrap();
+    for n in 0..100 {
+        let singleton = Singleton::builder(&node, &format!("s{n}"));
+        let singleton = children(singleton, &node, &Journal::default()).start().await.unwrap();
+        singleton.stop().await.unwrap();
+    }
+    let kept = (node.node.endings_kept(), supervisor.hooks_kept() - before);
+    assert!(kept.0 < 30 && kept.1 < 30, "{kept:?}");
+    // One that has not ended is not forgotten.
+    until("it leads", || stays.leadership().check().is_ok()).await;
+    node.leave().await.unwrap();
+    until("it has ended", || stays.status().phase == Phase::Over).await;
+}

@@ -63,6 +63,21 @@ async fn the_name_of_a_node_that_died_is_waited_for_and_told_and_its_token_grows
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_singleton_that_ends_well_leaves_a_name_alone_that_another_actor_of_its_node_holds() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let stranger = crate::tests::driver::counter().await;
+    let held = node.register("reports", &stranger).await.unwrap();
+    let journal = Journal::default();
+    let singleton = plan::<ByLease>(&node, &journal, as_it_is::<ByLease>).start().await.unwrap();
+    let mut events = singleton.subscribe();
+    while !matches!(events.next().await.unwrap(), SingletonEvent::NameHeld { .. }) {}
+    assert!(singleton.stop().await.is_ok());
+    assert_eq!(held.check(), Ok(()));
+    assert_eq!(node.lookup("reports").unwrap().map(|entry| entry.token()), Some(held.token()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_term_whose_child_does_not_get_its_name_is_given_up_after_a_bound() {
     let cluster = Cluster::new();
     let (node, other) = (cluster.node("a").await, cluster.node("b").await);

@@ -96,6 +96,7 @@ fn elector_of(node: &str, dir: &Path) -> PathBuf {
         priority: 1,
         timing: ElectorTiming::default(),
         seed: 5,
+        most_checks: None,
     };
     let inputs = vec![
         (at(1), elector::Input::Wake),

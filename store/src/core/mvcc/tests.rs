@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Piece, TooLarge, appended};
 
-const LIMITS: Limits = Limits { key: 40, value: 20, transaction: 200 };
+const LIMITS: Limits = Limits { key: 40, value: 20, transaction: 200, checks: None };
 
 fn store(window: u64) -> Mvcc {
     Mvcc::new(LIMITS, window)

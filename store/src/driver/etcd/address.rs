@@ -4,8 +4,8 @@ use std::{fmt::Write, time::Duration};
 
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-use super::{MOST_OPERATIONS, space::Space};
-use crate::error::OpenError;
+use super::{LIMITS, MOST_OPERATIONS, space::Space};
+use crate::{core::transaction::Limits, error::OpenError};
 
 /// The port that etcd's clients expect.
 const PORT: u16 = 2379;
@@ -17,6 +17,8 @@ pub(super) const CONNECT: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(6);
 /// How long that may stay unanswered.
 const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(3);
+/// How many comparisons of a transaction are the store's own at most: which store it is, and the place of what is appended.
+const OWN_COMPARISONS: usize = 2;
 /// What may be under way to us before we have to say that we go on: more than an answer usually has.
 const WINDOW: u32 = 4 << 20;
 
@@ -95,6 +97,11 @@ impl Address {
             let _ = write!(url, "{}@", user.name);
         }
         format!("{url}{}/{}", self.members.join(","), self.prefix)
+    }
+
+    /// What a transaction may have.
+    pub(super) fn limits(&self) -> Limits {
+        Limits { checks: Some(self.operations - OWN_COMPARISONS), ..LIMITS }
     }
 
     pub(super) fn is_encrypted(&self) -> bool {

@@ -267,6 +267,19 @@ mod tests {
     }
 
     #[test]
+    fn a_transaction_may_have_as_many_checks_as_the_store_says_also_if_it_appends() {
+        for url in ["etcd://h/p", "etcd://h/p?operations=300"] {
+            let address = Address::parse(url).unwrap();
+            let most = address.limits().checks.unwrap();
+            let append = Transaction::new().append(key("q"), vec![]);
+            let all = (0..most).fold(append, |all, n| all.check(key(&n.to_string()), None));
+            assert!(plan(&address, IDENTITY, &all, None).is_ok(), "{most}");
+            let more = plan(&address, IDENTITY, &all.check(key("more"), None), None).unwrap_err();
+            assert_eq!(more.what, Piece::Operations);
+        }
+    }
+
+    #[test]
     fn what_etcd_would_refuse_is_refused_before_it_is_sent() {
         let puts =
             |count: usize| (0..count).fold(Transaction::new(), |all, n| all.put(key(&n.to_string()), vec![]));

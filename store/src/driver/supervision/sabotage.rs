@@ -30,6 +30,13 @@ impl Supervisor {
         lock(&self.shared.parts).clone()
     }
 
+    /// How many hooks wait for a failure.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn hooks_kept(&self) -> usize {
+        self.hooks().all().len()
+    }
+
     /// Panics if that part is to.
     pub(super) fn strike(&self, part: &str) {
         let mut parts = lock(&self.shared.parts);

@@ -105,6 +105,30 @@ async fn all_hooks_run_for_the_first_failure_also_if_one_panics_or_comes_late() 
 }
 
 #[tokio::test]
+async fn hooks_of_what_is_gone_are_dropped_and_those_of_what_lives_run_in_their_order() {
+    let supervisor = Supervisor::new();
+    let (ran, runs) = mpsc::channel();
+    let hook_of = |of: &Arc<usize>| {
+        let ran = ran.clone();
+        supervisor
+            .on_failure_of(Arc::downgrade(of), move |of, failure| ran.send((*of, failure.clone())).unwrap());
+    };
+    let (first, last) = (Arc::new(1), Arc::new(2));
+    hook_of(&first);
+    for _ in 0..100 {
+        hook_of(&Arc::new(0));
+    }
+    hook_of(&last);
+    assert!(supervisor.hooks_kept() < 50, "{} are kept", supervisor.hooks_kept());
+    supervisor.fail("one", "broke".to_owned());
+    // The node has failed already.
+    hook_of(&first);
+    drop(ran);
+    let runs: Vec<_> = runs.iter().collect();
+    assert_eq!(runs, [1_usize, 2, 1].map(|of| (of, failure("one", "broke"))));
+}
+
+#[tokio::test]
 async fn foreign_code_that_panics_costs_its_call_only() {
     assert_eq!(foreign("a listener", || 1), Some(1));
     assert_eq!(foreign("a listener", || -> i32 { panic!("mine") }), None);

@@ -10,8 +10,8 @@ use crate::core::{
     lineage::{LineageId, LineageNumber},
     past::Fact,
     policy::Opening,
-    record::{Evidence, Lineage, PositionRecord, QueueEntry},
-    state::{Applied, Facts, Seat},
+    record::{Accusation, Evidence, Lineage, PositionRecord, QueueEntry},
+    state::{Applied, Facts, Seat, most_members},
 };
 
 /// Commits to a copy of the store, as it is and with one record after the other altered.
@@ -37,6 +37,7 @@ fn facts(sim: &Sim, proposer: &str) -> Facts {
         nonce: Nonce(5),
         unlinked: std::collections::BTreeSet::new(),
         barred: std::collections::BTreeSet::new(),
+        most_checks: None,
     }
 }
 
@@ -95,6 +96,32 @@ fn f5_f12_an_entry_that_changes_no_leader_writes_no_term_and_survives_a_leaders_
     let batch = sim.batch();
     assert!(sim.commit(&transaction));
     assert!(sim.commit(&batch));
+}
+
+#[test]
+fn a_full_registry_has_room_for_the_entry_with_the_most_checks_and_for_no_more() {
+    let mut sim = Sim::settled(58, &["a", "b", "c", "d"]);
+    let (leader, epoch) = (sim.leader().unwrap(), sim.state().term.epoch);
+    let others: Vec<_> = ["a", "b", "c", "d"].into_iter().filter(|name| *name != leader).collect();
+    let [successor, accuser, dead] = others[..] else { panic!("{others:?}") };
+    // Their votes depose the leader, as the first of them could lead. The other one will, because it is the author.
+    for name in [successor, accuser] {
+        let mut row = sim.state().members[&node(name)].clone();
+        row.accuses = Some(Accusation { epoch, had_contact: true });
+        sim.write(sim.keys.member(&node(name)), Some(row.to_value()));
+    }
+    sim.close_session(dead);
+    let members = sim.state().members;
+    let down = MembershipEvent::Down {
+        member: node(dead),
+        token: members[&node(dead)].token,
+        accuser_token: members[&node(accuser)].token,
+        epoch,
+        evidence: Evidence::Closed,
+    };
+    let (applied, transaction) = consumed(&mut sim, accuser, down, accuser);
+    assert_eq!(applied.seat, Seat::Elected { node: node(accuser), opening: None });
+    assert_eq!(most_members(Some(transaction.checks.len())), members.len());
 }
 
 #[test]

@@ -73,6 +73,7 @@ pub(super) struct Sim {
     /// The entries taken off the queue, in order, and whether a lock was held.
     pub(super) consumed: Vec<(Key, QueueEntry, bool)>,
     pub(super) timing: ElectorTiming,
+    most_checks: Option<usize>,
     cuts: BTreeSet<(NodeName, NodeName)>,
     due: BTreeMap<(Time, u64), (NodeName, u64, Due)>,
     count: u64,
@@ -97,6 +98,7 @@ impl Sim {
             terms: BTreeMap::new(),
             consumed: Vec::new(),
             timing,
+            most_checks: None,
             cuts: BTreeSet::new(),
             due: BTreeMap::new(),
             count: 0,
@@ -105,6 +107,14 @@ impl Sim {
         for name in names {
             sim.start(name);
         }
+        sim
+    }
+
+    /// Without nodes, over a store whose transactions may have so many checks.
+    pub(super) fn with_checks(seed: u64, most: usize) -> Self {
+        let mut sim = Self::new(seed, &[]);
+        sim.store = Mvcc::new(Limits { checks: Some(most), ..Limits::FOUNDATIONDB }, 1_000_000);
+        sim.most_checks = Some(most);
         sim
     }
 
@@ -150,6 +160,7 @@ impl Sim {
             priority: 1,
             timing: self.timing,
             seed: self.seed.draw(),
+            most_checks: self.most_checks,
         };
         let life = self.hosts.get(&name).map_or(0, |host| host.life + 1);
         let host = Host {

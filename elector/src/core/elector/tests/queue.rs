@@ -8,7 +8,7 @@ use callsign_store::{
 use super::*;
 use crate::core::{
     record::{QueueEntry, SessionRecord},
-    state::MAX_MEMBERS,
+    state::{Dropped, MAX_MEMBERS},
 };
 
 fn open_session(sim: &mut Sim, name: &str) -> SessionId {
@@ -64,6 +64,36 @@ fn a_node_that_finds_no_room_enqueues_nothing_and_joins_when_there_is_room() {
     let has_joined = |sim: &Sim| sim.state().members.contains_key(&node("z"));
     assert!(sim.run_until(SECOND * 30, has_joined));
     assert_eq!(sim.state().members.len(), MAX_MEMBERS);
+}
+
+#[test]
+fn a_node_is_refused_where_an_entry_could_come_that_has_more_checks_than_a_transaction_may_have() {
+    let mut sim = Sim::with_checks(26, 14);
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        sim.start(name);
+    }
+    sim.settle(names.len());
+    sim.start("g");
+    // It has seen room, say.
+    let author = open_session(&mut sim, "w");
+    append_join(&mut sim, &author, 1);
+    sim.run_for(SECOND * 10);
+    assert_eq!(sim.state().members.len(), names.len());
+    assert!(sim.reading().queue.is_empty(), "it waits for nothing");
+    let is_told = |event: &ElectorEvent| matches!(event, ElectorEvent::Dropped { reason: Dropped::Full, .. });
+    assert!(sim.hosts.values().any(|host| host.events.iter().any(is_told)));
+    assert_eq!(sim.raw(&sim.keys.author(&node("g"))), None, "it has enqueued nothing");
+
+    // Another one leads, and there is room.
+    let leader = sim.leader().unwrap();
+    sim.kill(&leader);
+    sim.close_session(&leader);
+    let goes_on = |sim: &Sim| {
+        let serves = sim.serving().is_some_and(|serving| serving != leader);
+        serves && sim.state().members.contains_key(&node("g"))
+    };
+    assert!(sim.run_until(SECOND * 30, goes_on));
 }
 
 #[test]

@@ -134,3 +134,19 @@ fn a_closing_that_is_not_known_to_be_done_is_looked_at_again() {
     host.unknown(id);
     assert_eq!(asks(&mut host, &mut rows), (false, vec!["a".to_owned(), "b".to_owned()]));
 }
+
+#[test]
+fn a_proof_of_death_that_comes_while_others_are_read_is_used_by_the_read_after_that() {
+    let mut rows = no_rows();
+    put(&mut rows, "a", &record(7, 1, 1));
+    let mut host = observer_of(&mut rows, &["b"]);
+    assert_eq!(asks(&mut host, &mut rows), (false, vec!["b".to_owned()]));
+    let (node, incarnation) = (node("a"), Incarnation(7));
+    host.feed(Input::Suspect { node: node.clone(), incarnation });
+    host.feed(Input::Proof { node, incarnation, proof: Proof::Dead });
+    host.proofs.clear(); // It is answered.
+    host.answer_next(&mut rows);
+    assert_eq!(asks(&mut host, &mut rows), (false, vec!["a".to_owned(), "b".to_owned()]));
+    host.serve(&mut rows);
+    assert_eq!(stored(&rows, "a"), Some(closed(7, 1, 1)));
+}

@@ -75,6 +75,7 @@ pub(super) fn config(name: &str, timing: ElectorTiming) -> ElectorConfig {
         priority: 1,
         timing,
         seed: 1,
+        most_checks: None,
     }
 }
 

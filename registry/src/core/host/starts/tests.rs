@@ -339,6 +339,43 @@ fn a_caller_that_is_refused_waits_until_the_row_that_was_in_its_way_is_held_or_g
 }
 
 #[test]
+fn many_who_wait_for_one_start_are_looked_at_in_parts_and_each_of_them_once() {
+    let mut alone = Alone::new();
+    alone.starting("b", 1);
+    let (time, wait, kind, meta) = (alone.now.time, Duration::from_secs(5), Kind(7), Meta::new(&7).ok());
+    for call in 0..1200 {
+        let (on_lapse, on_take, meta) = (OnLapse::Stop, OnTake::default(), meta.clone());
+        let starter = Starter { kind, on_lapse, on_take, meta, limit: LIMIT, wait, until: time + 4 * wait };
+        let (caller, token) = (Caller::new(time, CallId(call), wait), Position(1));
+        alone.host.starts.await_start("x".into(), Awaiting { caller, token, starter });
+    }
+    // They go on waiting.
+    alone.host.many_changed();
+    let mut looks = 0;
+    while looks == 0 || alone.host.has_more_to_send() {
+        assert_eq!(alone.settle(), []);
+        looks += 1;
+        assert_eq!((alone.host.starts.count(), alone.host.starts.bytes()), (1200, 1200));
+        assert!(looks < 9, "it comes to an end");
+    }
+    assert_eq!(looks, 3);
+    // Now it is held.
+    let (name, position, request) = ("x".into(), Position(1), RequestNumber(2));
+    let mut told = vec![alone.apply("b", Op::Bind { name, position, request, actor: 9, meta: None })];
+    while alone.host.has_more_to_send() {
+        told.push(alone.settle());
+    }
+    let call = |effect: &Effect| match effect {
+        Effect::Answer { call, answer: Answer::Started(Ok(_)) } => Some(call.0),
+        _ => None,
+    };
+    let told: Vec<Vec<u64>> = told.iter().map(|part| part.iter().filter_map(call).collect()).collect();
+    assert!(told.iter().all(|part| part.len() < 1000), "{told:?}");
+    assert_eq!(told.concat(), (0..1200).collect::<Vec<u64>>());
+    assert_eq!(alone.host.starts, Starts::default());
+}
+
+#[test]
 fn nobody_starts_what_nobody_waits_for_and_what_was_started_is_bound_all_the_same() {
     let mut alone = Alone::new();
     alone.start(1);

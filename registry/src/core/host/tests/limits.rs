@@ -117,3 +117,31 @@ fn there_is_nothing_more_to_send_when_there_is_nobody_to_send_it_to() {
     alone.leads.1 = true;
     assert_eq!((alone.asks().len(), alone.host.has_more_to_send()), (1, false));
 }
+
+#[test]
+fn many_calls_that_waited_for_one_name_are_answered_in_parts_and_in_their_order() {
+    let mut alone = Alone::holding();
+    alone.update(2, "x", 1);
+    let number = alone.asks_one();
+    for call in 10..2010 {
+        assert_eq!(alone.register(call, 5, "x"), []);
+    }
+    let (at, mut effects) = (alone.replica.position(), Vec::new());
+    let verdicts = vec![(number, Verdict::Updated { revision: at })];
+    alone.host.on_verdicts(Epoch(1), &session(1), at, verdicts);
+    alone.host.settle(alone.now, &alone.replica, &mut effects);
+    let answered = |effects: &[Effect]| -> Vec<u64> {
+        let call = |effect: &Effect| match effect {
+            Effect::Answer { call, .. } => Some(call.0),
+            _ => None,
+        };
+        effects.iter().filter_map(call).collect()
+    };
+    let mut told = answered(&effects);
+    assert!(told.len() < 1000 && alone.host.wants_a_turn(), "{}", told.len());
+    // Whoever comes meanwhile is behind them.
+    assert_eq!(alone.register(3000, 5, "x"), []);
+    told.extend(answered(&alone.settle()));
+    assert_eq!(told, [2].into_iter().chain(10..2010).chain([3000]).collect::<Vec<u64>>());
+    assert_eq!(alone.asks(), [], "it is held here");
+}

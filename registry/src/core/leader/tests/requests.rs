@@ -1,7 +1,7 @@
 //! Requests, and the sessions that they belong to.
 
 use super::*;
-use crate::core::group::GroupId;
+use crate::core::{group::GroupId, why::GivenUp};
 
 #[test]
 fn a_request_is_decided_once_and_told_again_until_its_host_acknowledges_it() {
@@ -167,6 +167,25 @@ fn that_a_session_is_closed_is_remembered_for_as_long_as_it_may_come_to_have_a_r
     assert!(!is_closed(&led), "it is over");
 }
 
+/// A store that goes back behind the closing shows the session as it was, and the session goes on.
+#[test]
+fn a_session_that_is_open_again_is_served_again() {
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x")]);
+    let asked = led.proceeds();
+    led.committed(&asked);
+    led.sees_closed("a");
+    led.now = led.now + ASKED_AGAIN;
+    let asked = led.proceeds();
+    led.committed(&asked);
+    led.asks("a", &[(2, "y")]);
+    assert_eq!(led.proceeds(), [], "nobody waits for what is asked in it");
+    led.view.sessions.insert(node("a"), Some(record(1, true)));
+    led.sees();
+    led.asks("a", &[(2, "y")]);
+    assert_eq!(names(&led.proceeds()), ["y"]);
+}
+
 fn transfer(to: &str) -> Wish {
     let (position, number) = (Position(2), RequestNumber(9));
     Wish::Transfer { position, to: session(to), number, actor: 4, kind: Kind(7) }
@@ -253,4 +272,89 @@ fn new_places_of_one_semaphore_have_positions_of_their_own() {
     led.asks("a", &[(3, &member("a"))]);
     led.asks("b", &[(3, &member("b"))]);
     assert_eq!(names(&led.proceeds()), [member("a"), member("b")]);
+}
+
+#[test]
+fn a_name_or_a_reason_that_is_longer_than_a_host_makes_it_is_passed_over() {
+    let mut led = Led::open();
+    let text = |bytes: usize| "x".repeat(bytes);
+    let (incarnation, number) = (Incarnation(1), SessionNumber(u64::MAX));
+    let far = SessionId { node: node(&"n".repeat(100)), incarnation, number };
+    let place = |bytes| GroupId::semaphore(&text(bytes), u32::MAX).member(&far, u64::MAX).to_string();
+    let failed = |bytes| {
+        let why = GivenUp::StartFailed { reason: text(bytes) };
+        Wish::Unregister { position: Position(1), why }
+    };
+    let (longest, too_long) = ([text(512), place(512)], [text(513), place(513)]);
+    let asked = vec![
+        (1, too_long[0].as_str(), register()),
+        (2, longest[0].as_str(), register()),
+        (3, too_long[1].as_str(), register()),
+        (4, longest[1].as_str(), register()),
+        (5, "x", failed(201)),
+        (6, "y", failed(200)),
+    ];
+    led.wishes("a", 0, asked);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), longest);
+    let (_, effects) = led.committed(&asked);
+    assert_eq!(verdicts(&effects), [("a".to_owned(), vec![2, 4, 6])]);
+}
+
+fn numbered(name: &str, requests: u64) -> Vec<(u64, &str)> {
+    (1..=requests).map(|number| (number, name)).collect()
+}
+
+/// How many requests are answered.
+fn answered(effects: &[Effect]) -> usize {
+    verdicts(effects).iter().map(|(_, numbers)| numbers.len()).sum()
+}
+
+#[test]
+fn refusals_take_no_room_in_a_batch_and_are_decided_so_many_at_a_time() {
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x")]);
+    let asked = led.proceeds();
+    led.committed(&asked);
+    led.asks("b", &numbered("x", 2100));
+    for count in [2048, 52] {
+        let (id, _) = read(&led.proceeds());
+        let fence = led.fence();
+        let (_, effects) = led.reads(id, Some(&fence));
+        assert_eq!(answered(&effects), count);
+    }
+    assert_eq!(led.proceeds(), []);
+}
+
+#[test]
+fn many_who_ask_for_one_name_do_not_hold_up_whoever_comes_after_them() {
+    let mut led = Led::open();
+    led.asks("a", &numbered("v", 3000));
+    led.asks("b", &[(1, "w")]);
+    let mut told = Vec::new();
+    for name in ["v", "w"] {
+        let asked = led.proceeds();
+        assert_eq!(names(&asked), [name]);
+        let (_, effects) = led.committed(&asked);
+        told.push(answered(&effects));
+    }
+    let (id, _) = read(&led.proceeds());
+    let fence = led.fence();
+    let (_, effects) = led.reads(id, Some(&fence));
+    told.push(answered(&effects));
+    assert_eq!(told, [1, 2048, 952]);
+}
+
+#[test]
+fn a_step_that_has_looked_at_enough_and_decided_nothing_is_followed_by_another_one_at_once() {
+    let mut led = Led::open();
+    led.members = vec![node("a")];
+    // Nobody knows what d may hold.
+    led.view.sessions.insert(node("d"), Some(record(1, true)));
+    led.asks("d", &numbered("x", 2050));
+    assert_eq!(led.proceeds(), []);
+    assert_eq!((led.leader.queue.len(), led.leader.wakes_at()), (2, Some(led.now)));
+    assert_eq!(led.wakes_after(HEARTBEAT).len(), 1, "its member is told in between where the log ends");
+    assert_eq!(led.proceeds(), []);
+    assert_eq!((led.leader.queue.len(), led.leader.wakes_at()), (0, Some(led.leader.next_heartbeat)));
 }

@@ -170,6 +170,20 @@ fn an_answer_of_whoever_is_a_member_no_more_is_forgotten() {
 }
 
 #[test]
+fn what_a_node_may_do_is_forgotten_when_its_row_goes_after_its_link() {
+    let mut one = One::linked();
+    let may = |one: &One| ["l", "o"].map(|name| one.member.permitted.check(&session(name), "shop").is_ok());
+    one.unlinks("l", 1);
+    one.shown();
+    assert_eq!(may(&one), [true; 2], "it is a member as before");
+    for name in ["l", "o"] {
+        one.view.members.remove(&node(name));
+    }
+    one.shown();
+    assert_eq!(may(&one), [false, true], "the other one is linked");
+}
+
+#[test]
 fn an_answer_is_forgotten_with_its_age() {
     let mut one = One::linked();
     one.looks();

@@ -5,7 +5,8 @@ use ractor::{Actor, ActorProcessingErr};
 
 use super::*;
 use crate::{
-    LookupError, NotHeld, NotStarted, RegisterOptions, Registry, StartOptions, UnregisterError,
+    ConsistentError, LookupError, NotHeld, NotStarted, RegisterOptions, Registry, StartOptions,
+    UnregisterError,
     tests::driver::{Cluster, TEST_DEADLINE, counter, until},
 };
 
@@ -186,4 +187,37 @@ async fn a_member_that_hangs_is_waited_for_as_long_as_it_may_take_and_a_second_m
     let waited = patience + limit + 3 * request + HANGS;
     assert!(matches!(started, Err(NotStarted::Register(_))), "{:?}", started.err());
     assert_eq!(begun.elapsed(), waited);
+}
+
+/// What the member of a node has to take, and how many wait for an answer.
+fn kept_of(shared: &Shared) -> (Vec<Told>, usize) {
+    (shared.inbox.take(Vec::new()).0, lock(&shared.answers).len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_what_a_member_is_asked_or_told_after_it_has_ended() {
+    let node = Cluster::new().node("a").await;
+    node.leave().await.unwrap();
+    until("the member has ended", || node.shared.has_ended()).await;
+    for _ in 0..1000 {
+        let found = node.lookup_consistent("x", TEST_DEADLINE).await;
+        assert_eq!(found, Err(ConsistentError::Left));
+    }
+    // Nor is anything kept of a call whose caller does not wait for it.
+    drop(node.shared.call_as(CallId(1 << 40), Call::Ready, TEST_DEADLINE, TEST_DEADLINE));
+    node.shared.push(Input::Wake);
+    node.shared.actor_ended(7);
+    assert_eq!(kept_of(&node.shared), (Vec::new(), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_what_a_member_was_asked_and_told_right_before_it_ended() {
+    let node = hanging().await;
+    let mut asked = std::pin::pin!(node.shared.call(Call::Ready, TEST_DEADLINE));
+    assert!(asked.as_mut().now_or_never().is_none());
+    node.shared.actor_ended(7);
+    node.shared.ends();
+    node.shared.answers_nobody();
+    assert_eq!(kept_of(&node.shared), (Vec::new(), 0));
+    assert_eq!(asked.await, None);
 }
