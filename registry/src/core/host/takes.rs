@@ -14,6 +14,8 @@
 //! want it; it ends by the applied entry, by the holder's refusal, by any other end of the registration that it takes, or with its
 //! session; a name that comes to nobody is given up.
 
+mod disowned;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -23,7 +25,6 @@ use super::{
     Answer, Applied, Arc, CallId, Caller, Duration, Effect, Event, GivenUp, Granted, Host, Kind, Message,
     Name, NodeName, Notice, Now, OnLapse, Open, Position, Queued, RegisterError, Replica, RequestNumber,
     SessionId, Table, Time, Verdict, Wish,
-    calls::not_held,
     decided::Decided,
     duties::{Duty, Slice},
     gives::OnTake,
@@ -35,6 +36,8 @@ use crate::{
     },
     error::TakeError,
 };
+
+pub(crate) use self::disowned::Disowned;
 
 /// A holder that has not answered is asked again after so long. Copies are recognised.
 const ASK_HOLDER_AGAIN: Duration = Duration::from_millis(500);
@@ -116,16 +119,6 @@ impl Takes {
         }
     }
 
-    /// The actor of the one that takes this name from this registration does not want it any more. Returns whether there is one.
-    fn disown(&mut self, name: &Name, (token, actor): (Position, u64)) -> bool {
-        let number = self.by_name.get(name);
-        let take = number.and_then(|number| self.by_number.get_mut(number));
-        let is_its = |take: &&mut Take| (take.wanted.token, take.wanted.actor) == (token, actor);
-        let Some(take) = take.filter(is_its) else { return false };
-        (take.is_orphan, take.is_disowned) = (true, !take.is_orphan || take.is_disowned);
-        true
-    }
-
     fn begin(&mut self, number: RequestNumber, take: Take) {
         self.by_name.insert(take.name.clone(), number);
         self.by_number.insert(number, take);
@@ -144,14 +137,6 @@ impl Takes {
         let number = self.by_name.get(name)?;
         self.by_number.get(number).filter(|take| !take.is_decided).map(|take| (*number, take))
     }
-}
-
-/// What an actor took, or takes, and does not want any more.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Disowned {
-    /// The registration that was to end by it.
-    pub(crate) token: Position,
-    pub(crate) actor: u64,
 }
 
 /// Tells a caller that it does not get a name. Nothing more will be said of what it asked for.
@@ -174,40 +159,6 @@ impl Host {
             return self.owes(Duty::Call(name, Queued::Take { caller, wanted }));
         }
         self.take_now(now, caller, name, wanted, replica, effects);
-    }
-
-    /// An actor lives, and does not want what it took: if the name is its own since, it is given up, and if it comes yet, it is given up
-    /// then.
-    pub(crate) fn disown<T: Table>(
-        &mut self,
-        caller: Caller,
-        name: Name,
-        disowned: Disowned,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        if self.is_busy() {
-            return self.owes(Duty::Call(name, Queued::Disown { caller, disowned }));
-        }
-        self.disown_now(caller, name, &disowned, replica, effects);
-    }
-
-    pub(super) fn disown_now<T: Table>(
-        &mut self,
-        caller: Caller,
-        name: Name,
-        &Disowned { token, actor }: &Disowned,
-        replica: &Replica<T>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let is_taking = self.takes.disown(&name, (token, actor));
-        let claim = self.claims.get(&name).filter(|claim| claim.actor == Some(actor));
-        let claim = claim.filter(|claim| !is_taking && claim.position > token);
-        if let Some(position) = claim.map(|claim| claim.position) {
-            return self.unregister(caller, name, Some(position), replica, effects);
-        }
-        let answer = not_held(&name, replica.row(&name).as_ref());
-        effects.push(Effect::Answer { call: caller.call, answer });
     }
 
     pub(super) fn take_now<T: Table>(

@@ -1,3 +1,6 @@
+mod disowned;
+mod within;
+
 use callsign_store::ids::{Epoch, Incarnation, Nonce, SessionNumber};
 
 use super::*;
@@ -236,87 +239,6 @@ fn a_name_is_asked_of_its_holder_and_comes_with_its_data() {
     // Of an actor with a name it is known when it ends.
     assert_eq!(alone.take_for(3, 5, "y", 9), []);
     assert_eq!(alone.end_of_actor(5)[0], Effect::Flag { claim: CallId(1) });
-}
-
-#[test]
-fn what_comes_from_an_actor_of_this_node_by_a_snapshot_ends_the_former_claim_first() {
-    let mut alone = Alone::taking(&["x"]);
-    alone.hears("b", data(1, 4, "data"));
-    alone.apply(vec![moved("x", 0, 1)]);
-    // Actor 5 has it, and actor 6 takes it.
-    assert_eq!(alone.take(2, "x", 2).len(), 2);
-    let from_here =
-        |consent| Taking::Data { taker: taker(2), holder: session("a"), consent, data: "more".into() };
-    alone.hears("a", from_here(9));
-    alone.sync(false);
-    let position = Position(2);
-    let (request, kind) = (RequestNumber(2), Kind(7));
-    let op = Op::Transfer { name: "x".into(), position, session: 0, request, actor: 6, kind };
-    // The replica has it, and nobody said what was applied: so it is with a snapshot.
-    alone.comes_to(vec![op]);
-    alone.sync(true);
-    let effects = alone.settle();
-    let (former, notice) = (CallId(1), Notice::Transferred);
-    let told = Effect::Notify { actor: 5, claims: vec![former], notice };
-    for effect in [Effect::Flag { claim: former }, told, Effect::Forget { claim: former }] {
-        assert!(effects.contains(&effect), "{effect:?} of {effects:?}");
-    }
-    let claim = &alone.host.claims()["x"];
-    assert_eq!((claim.actor, claim.position), (Some(6), Position(3)));
-    // The end of the former actor is nothing to it.
-    assert_eq!(alone.end_of_actor(5), []);
-    assert_eq!(alone.host.claims()["x"].actor, Some(6));
-}
-
-fn disown(alone: &mut Alone, call: u64, token: u64, actor: u64) -> Vec<Effect> {
-    let caller = Caller::new(alone.now.time, CallId(call), WAIT);
-    let (disowned, mut effects) = (Disowned { token: Position(token), actor }, Vec::new());
-    alone.host.disown(caller, "x".into(), disowned, &alone.replica, &mut effects);
-    effects
-}
-
-fn is_not_held(effect: &Effect) -> bool {
-    matches!(effect, Effect::Answer { answer: Answer::Unregistered(Err(_)), .. })
-}
-
-#[test]
-fn what_comes_to_an_actor_that_does_not_want_it_any_more_is_given_up() {
-    let mut alone = Alone::taking(&["x"]);
-    alone.hears("b", data(1, 4, "data"));
-    // Not that of another actor, and of no other registration.
-    for (token, actor) in [(1, 6), (2, 5)] {
-        assert!(is_not_held(&disown(&mut alone, 7, token, actor)[0]));
-    }
-    assert!(is_not_held(&disown(&mut alone, 8, 1, 5)[0]), "it is not its own yet");
-    let effects = alone.apply(vec![moved("x", 0, 1)]);
-    assert!(effects.contains(&Effect::Unwatch { actor: 5 }), "{effects:?}");
-    assert!(effects.contains(&Effect::Forget { claim: CallId(1) }), "{effects:?}");
-    assert!(alone.host.claims().is_empty());
-    let (position, why) = (Position(2), GivenUp::Unregistered);
-    assert_eq!(alone.asked(), [("x".to_owned(), Wish::Unregister { position, why })]);
-}
-
-#[test]
-fn what_has_come_to_an_actor_that_does_not_want_it_any_more_is_given_up() {
-    let mut alone = Alone::taking(&["x"]);
-    alone.hears("b", data(1, 4, "data"));
-    alone.apply(vec![moved("x", 0, 1)]);
-    for (token, actor) in [(1, 6), (2, 5)] {
-        assert!(is_not_held(&disown(&mut alone, 7, token, actor)[0]), "it is what {actor} wants");
-    }
-    let effects = disown(&mut alone, 8, 1, 5);
-    assert_eq!(effects[0], Effect::Flag { claim: CallId(1) });
-    assert!(alone.host.claims().is_empty());
-    let (position, why) = (Position(2), GivenUp::Unregistered);
-    assert_eq!(alone.asked(), [("x".to_owned(), Wish::Unregister { position, why })]);
-}
-
-#[test]
-fn an_actor_that_does_not_want_what_its_holder_has_not_given_yet_does_not_get_it() {
-    let mut alone = Alone::taking(&["x"]);
-    assert!(is_not_held(&disown(&mut alone, 8, 1, 5)[0]));
-    alone.settle();
-    assert_eq!(alone.hears("b", data(1, 4, "data")), [over(1)]);
 }
 
 #[test]
