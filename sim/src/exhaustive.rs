@@ -95,7 +95,7 @@ const fn free(limits: Limits) -> Limits {
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
     small(limits("small-crash-restart", [1, 1, 0, 0], 300, (183_175, 201_129))),
-    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (190_281, 210_797))),
+    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (189_207, 209_741))),
     small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (344_400, 425_154))),
     small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (295_937, 356_747))),
     small(take(limits("take-crash", [1, 0, 0, 0], 700, (12_667, 13_102)))),

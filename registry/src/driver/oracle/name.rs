@@ -13,7 +13,6 @@ use callsign_store::{
 };
 use futures::stream::{self, BoxStream};
 use ractor::{ActorRef, ActorStatus};
-use tokio::sync::watch;
 
 use crate::{
     core::{
@@ -48,11 +47,9 @@ pub struct RegistryOracle {
     seat: Option<ActorRef<Never>>,
     /// What is held, also for the signals.
     held: Held,
-    /// Moves when the node has lost a name.
-    lost: Arc<watch::Sender<()>>,
-    /// Of a lapse nobody has to be told: the campaign's own clock ends trust before the session's does. But a node that leaves or fails
-    /// gives its names up before. One for all claims: the registry keeps what it is given.
-    on_notice: Arc<dyn Fn(Notice) + Send + Sync>,
+    /// Of a lapse nobody has to be told: the campaign's own clock ends trust before the session's does. That a name is lost before, because
+    /// the node leaves or fails, is a signal. One for all claims: the registry keeps what it is given.
+    ignores_notices: Arc<dyn Fn(Notice) + Send + Sync>,
 }
 
 /// The registration that is the term.
@@ -67,19 +64,12 @@ impl RegistryOracle {
     /// An oracle over a name of a registry that this node has joined.
     pub fn new(registry: &Registry, name: &str) -> Result<Self, BadName> {
         check_name(name)?;
-        let lost = Arc::new(watch::Sender::new(()));
-        let tells = lost.clone();
         Ok(Self {
             registry: registry.clone(),
             name: name.into(),
             seat: None,
             held: Held::default(),
-            lost,
-            on_notice: Arc::new(move |notice| {
-                if notice == Notice::Lost {
-                    tells.send_replace(());
-                }
-            }),
+            ignores_notices: Arc::new(|_| ()),
         })
     }
 
@@ -152,7 +142,7 @@ impl Oracle for RegistryOracle {
     async fn claim(&mut self, _attempt: Attempt) -> Result<Verdict<Fence>, Fault> {
         let seat = self.seat().await?;
         let options = RegisterOptions {
-            when_lapsed: WhenLapsed::Tell(self.on_notice.clone()),
+            when_lapsed: WhenLapsed::Tell(self.ignores_notices.clone()),
             on_outage: Some(OnOutage::Fail),
             ..RegisterOptions::default()
         };
@@ -227,10 +217,8 @@ impl Oracle for RegistryOracle {
     }
 
     fn signals(&mut self) -> BoxStream<'static, Signal> {
-        // With the sender, so that it does not end while somebody listens.
-        let told = (self.lost.clone(), self.lost.subscribe());
-        let state = (self.registry.clone(), self.name.clone(), self.held.clone(), told, None::<u64>);
-        Box::pin(stream::unfold(state, |(registry, name, held, mut told, mut last)| async move {
+        let state = (self.registry.clone(), self.name.clone(), self.held.clone(), None::<u64>);
+        Box::pin(stream::unfold(state, |(registry, name, held, mut last)| async move {
             let signal = loop {
                 let changed = registry.changed();
                 let present = lock(&held).clone();
@@ -255,13 +243,9 @@ impl Oracle for RegistryOracle {
                         _ => {}
                     }
                 }
-                tokio::select! {
-                    biased;
-                    _ = told.1.changed() => {}
-                    () = changed => {}
-                }
+                changed.await;
             };
-            Some((signal, (registry, name, held, told, last)))
+            Some((signal, (registry, name, held, last)))
         }))
     }
 }

@@ -1,6 +1,6 @@
 //! Whether the rows of a table are complete: what readers look at before and after they look for a row.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Counts how often the rows became complete, and how often they ceased to be. They are complete if it is odd.
 #[derive(Debug, Default)]
@@ -17,6 +17,8 @@ fn is_complete(changes: u64) -> bool {
 impl Changes {
     #[inline]
     pub(super) fn get(&self) -> Option<Complete> {
+        // The rows that a reader has looked at were looked at before this.
+        fence(Ordering::Acquire);
         let changes = self.0.load(Ordering::Acquire);
         is_complete(changes).then_some(Complete(changes))
     }
