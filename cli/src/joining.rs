@@ -77,14 +77,19 @@ impl JoinArgs {
         SessionTiming::for_lease(self.lease)
     }
 
-    /// Where others reach what listens at this address: of an address that is none, by the host that the node advertises. `None`: the
-    /// node does not know.
+    /// Where others reach what listens at this address: of an address that is none, by the host that the node advertises, or at which it
+    /// listens for others. `None`: the node does not know.
     pub(crate) fn advertised(&self, listens: SocketAddr) -> Option<String> {
         if !listens.ip().to_canonical().is_unspecified() {
             return Some(listens.to_string());
         }
-        let (host, _) = self.advertise.as_deref()?.rsplit_once(':')?;
-        Some(format!("{host}:{}", listens.port()))
+        let port = listens.port();
+        if let Some(advertise) = &self.advertise {
+            let (host, _) = advertise.rsplit_once(':')?;
+            return Some(format!("{host}:{port}"));
+        }
+        let ip = self.listen.ip();
+        (!ip.to_canonical().is_unspecified()).then(|| SocketAddr::new(ip, port).to_string())
     }
 
     /// Refuses a lease that is too short for any store.
@@ -172,7 +177,10 @@ mod tests {
         assert_eq!(advertised("10.0.0.1:7077", &by).as_deref(), Some("10.0.0.1:7077"));
         for nowhere in ["0.0.0.0:7077", "[::]:7077", "[::ffff:0.0.0.0]:7077"] {
             assert_eq!(advertised(nowhere, &by).as_deref(), Some("pod-1.callsign:7077"), "{nowhere}");
-            assert_eq!(advertised(nowhere, &[]), None, "{nowhere}");
+            assert_eq!(advertised(nowhere, &[]).as_deref(), Some("127.0.0.1:7077"), "{nowhere}");
+            assert_eq!(advertised(nowhere, &["--listen", "0.0.0.0:7000"]), None, "{nowhere}");
+            let listen = ["--listen", "[fe80::1]:7000"];
+            assert_eq!(advertised(nowhere, &listen).as_deref(), Some("[fe80::1]:7077"), "{nowhere}");
         }
         let six = advertised("[::]:7077", &["--advertise", "[::1]:7000"]);
         assert_eq!(six.as_deref(), Some("[::1]:7077"));

@@ -144,6 +144,7 @@ impl World {
                 missed_bytes: 1000,
                 observers: 1,
                 watch_looks: 16,
+                counts_checks: false,
             },
         };
         let registry = RegistryCore::of_member(config, Rows::new());

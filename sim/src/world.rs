@@ -161,6 +161,7 @@ impl Setup {
                 missed_bytes: 1200,
                 observers: 3,
                 watch_looks: 4096,
+                counts_checks: false,
             },
             proof: true,
             eager: true,

@@ -278,9 +278,12 @@ fn asked_of_the_holder(args: &TransferArgs) -> Result<Answer> {
         })?;
         let client = args.to.client_of(&admin.parse().map_err(anyhow::Error::msg)?)?;
         // A loopback address that a node of another machine gave belongs to somebody else here.
-        let status = client.get("/status", &registry.into_iter().collect::<Vec<_>>())?.ok()?;
+        let status = client.get("/status", &registry.into_iter().collect::<Vec<_>>())?;
+        if !status.is_ok() {
+            return Ok(status);
+        }
         ensure!(
-            status["incarnation"] == found.body["incarnation"],
+            status.body["incarnation"] == found.body["incarnation"],
             "{holder} holds the name, and {admin}, where it says that it is administered, is another node here: give \
              an address that leads to it as --node"
         );

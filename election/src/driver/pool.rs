@@ -181,13 +181,15 @@ impl<P: Pool> Oracle for PoolOracle<P> {
 
     /// Says in the pool that this peer does not want to lead; its next claim takes that back.
     async fn abdicate(&mut self, held: &Grant<()>) -> Result<bool, Fault> {
-        if self.leads.take_if(|term| *term == held.term).is_none() {
+        if self.leads.as_ref() != Some(&held.term) {
             return Ok(false);
         }
-        let Some(row) = &mut self.written else { return Ok(false) };
+        let Some(written) = &self.written else { return Ok(false) };
+        let mut row = written.clone();
         (row.priority, row.leads_since) = (0, None);
-        let row = row.clone();
-        self.pool.upsert(row).await.map_err(PoolFailed::fault)?;
+        // Noted once it is written: others wait for as long as the row says that it leads, so another attempt has to write it.
+        self.pool.upsert(row.clone()).await.map_err(PoolFailed::fault)?;
+        (self.leads, self.written) = (None, Some(row));
         Ok(true)
     }
 

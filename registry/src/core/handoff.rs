@@ -207,14 +207,15 @@ impl Handoff {
 /// What must hold for a `Reset` besides the fence, if one may be written: every member's row says that it is empty,
 /// or is of a session that is closed; and nobody has become a member since. Whoever does comes through the queue: nothing was
 /// appended to it, as its mark says, and nobody who waited in it has a row.
-pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys) -> Option<Conditions> {
+pub(crate) fn reset_conditions(view: &View, keys: &RegistryKeys, counts_checks: bool) -> Option<Conditions> {
     let as_read = |key: Key, reencoded: &dyn Fn() -> Option<Vec<u8>>| {
         let value = if planted!("reset-reencodes") { reencoded() } else { view.raw(&key) };
         (key, value)
     };
     let (holders, mut conditions) = (closed_holders(&view.members, &view.sessions)?, Vec::new());
     for (node, row) in &view.members {
-        if holders.contains(node) {
+        // A session that is closed stays so in its lineage, which the fence checks: no check has to be spent on it.
+        if holders.contains(node) && !counts_checks {
             let key = keys.cluster().session(&row.session.node);
             let record = view.sessions.record(&row.session.node);
             conditions.push(as_read(key, &|| record.map(Record::to_value)));

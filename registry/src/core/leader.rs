@@ -194,7 +194,7 @@ pub(crate) struct Leader {
     max_batch: usize,
     /// How many commits in a row were not known to be done.
     failures: u32,
-    /// No batch is begun before: the store refused the last one, or the last step had enough to do.
+    /// No batch is begun before: the store refused the last one.
     rests_until: Option<Time>,
     /// Where halving ends: smaller batches have one operation.
     least_batch: usize,

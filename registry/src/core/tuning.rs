@@ -37,6 +37,10 @@ pub struct Tuning {
     pub observers: usize,
     /// How many changes are looked at in a step for all who watch. Larger: what comes meanwhile waits for longer.
     pub watch_looks: usize,
+    /// Whether a transaction of the store may have so many checks only: then none is spent on what cannot change. Left out if not, as
+    /// versions before it wrote.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_checks: bool,
 }
 
 impl Default for Tuning {
@@ -54,6 +58,7 @@ impl Default for Tuning {
             missed_bytes: 256 << 10,
             observers: 3,
             watch_looks: 8192,
+            counts_checks: false,
         }
     }
 }

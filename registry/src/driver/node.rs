@@ -230,6 +230,7 @@ impl Node {
                 observers: self.config.observers,
                 watch_bytes: self.config.watch_memory,
                 missed_bytes: self.config.watch_memory.min(tuning.missed_bytes),
+                counts_checks: self.store.limits().checks.is_some(),
                 ..tuning
             },
         };

@@ -54,7 +54,7 @@ fn the_defaults_of_a_node_are_these() {
              references: 262144 }",
             "Tuning { cut_worth: 256, chunk_names: 1024, snapshot_window: 8, memory_bytes: 16777216, \
              max_lag: 67108864, slice_names: 1024, own_names: 256, batch_bytes: 90000, watch_bytes: 4194304, missed_bytes: 262144, \
-             observers: 3, watch_looks: 8192 }",
+             observers: 3, watch_looks: 8192, counts_checks: false }",
             "(1024, 3, 1024, 4194304, None, None)",
             "NameRefOptions { buffer: 1024, deadline: 10s }",
         ]

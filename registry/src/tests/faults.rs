@@ -354,9 +354,9 @@ fn a_reset_is_not_written_while_a_session_that_may_hold_names_lives() {
         ])),
         queued: Some(BTreeSet::new()),
     };
-    assert_eq!(reset_conditions(&view(true, false), &keys), None);
-    assert!(reset_conditions(&view(true, true), &keys).is_some());
-    let conditions = reset_conditions(&view(false, false), &keys).unwrap();
+    assert_eq!(reset_conditions(&view(true, false), &keys, false), None);
+    assert!(reset_conditions(&view(true, true), &keys, false).is_some());
+    let conditions = reset_conditions(&view(false, false), &keys, false).unwrap();
 
     // And what was looked at is looked at again by the batch itself.
     let (open, full) = (record(true).to_value(), row(false).to_value());

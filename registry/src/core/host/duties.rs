@@ -79,6 +79,8 @@ pub(super) enum Duty {
     },
     /// A call, in its turn.
     Call(Name, Queued),
+    /// The calls that have waited for a name, which is not asked for any more.
+    CallQueued(Name),
 }
 
 /// What is left of a slice.
@@ -240,6 +242,14 @@ impl Host {
                 slice.took(1);
                 self.call_now(now, name, call, replica, effects);
                 None
+            }
+            Duty::CallQueued(name) => {
+                while !slice.is_over() && !self.is_asked(&name) {
+                    slice.took(1);
+                    let call = self.queued.pop(&name)?;
+                    self.call_now(now, name.clone(), call, replica, effects);
+                }
+                (!self.is_asked(&name) && self.queued.is_waiting(&name)).then_some(Duty::CallQueued(name))
             }
         }
     }

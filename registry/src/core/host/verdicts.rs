@@ -279,7 +279,7 @@ impl Host {
         self.call_queued(now, name, &mut room, replica, effects);
     }
 
-    /// The same. When there is no more room, the other calls become duties: they have their turns in slices, ahead of what comes later.
+    /// The same. When there is no more room, the other calls are a duty: they have their turns in slices, ahead of what comes later.
     fn call_queued<T: Table>(
         &mut self,
         now: Now,
@@ -289,12 +289,15 @@ impl Host {
         effects: &mut Vec<Effect>,
     ) {
         while !self.is_asked(name) {
+            if *room == 0 && self.queued.is_waiting(name) {
+                return self.owes(Duty::CallQueued(name.clone()));
+            }
             let Some(next) = self.queued.pop(name) else { return };
             match next {
                 Queued::Join { caller, group, registrant } => {
                     self.join(now, caller, group, registrant, effects);
                 }
-                call if self.is_busy() || *room == 0 => self.owes(Duty::Call(name.clone(), call)),
+                call if self.is_busy() => self.owes(Duty::Call(name.clone(), call)),
                 call => {
                     *room -= 1;
                     self.call_now(now, name.clone(), call, replica, effects);

@@ -7,7 +7,7 @@ use std::{
 
 use callsign_store::{ids::Position, planted};
 
-use super::{Decision, Flight, Leader, Pending, decide::decide};
+use super::{Decision, Flight, Leader, decide::decide};
 use crate::core::{
     fence::Fence,
     group::Membership,
@@ -23,9 +23,8 @@ use crate::core::{
 /// Room for so many decisions is made at once.
 const MOST_AT_ONCE: usize = 1024;
 
-/// So many requests are looked at for one batch, those included that are put off. More: a step is long. Fewer: refusals, which take no
-/// room in a batch, wait for each other.
-const LOOKED_AT: usize = 2048;
+/// So many requests are decided with one batch. More: a step is long. Fewer: refusals, which take no room in a batch, wait for each other.
+const DECIDED_AT_ONCE: usize = 2048;
 
 impl Leader {
     /// Begins what can begin. To be called when no more input waits, so that one batch takes all that came.
@@ -65,15 +64,13 @@ impl Leader {
         let mut places: BTreeSet<String> = BTreeSet::new();
         let mut later = VecDeque::new();
         let position = self.next_position(replica.position());
-        let mut looked_at = 0;
-        while looked_at < LOOKED_AT
+        while decisions.len() < DECIDED_AT_ONCE
             && let Some(pending) = self.queue.pop_front()
         {
             if builder.is_full(self.max_batch, pending.wish.weight(&pending.name)) {
                 self.queue.push_front(pending);
                 break;
             }
-            looked_at += 1;
             // New places of one semaphore have positions of their own, so that those of its holders grow.
             let place = match &pending.wish {
                 Wish::Register { .. } => Membership::of_place(&pending.name).map(|(group, _)| group),
@@ -101,15 +98,11 @@ impl Leader {
             }
             decisions.push(Decision { pending, verdict });
         }
-        let is_cut = looked_at == LOOKED_AT && !self.queue.is_empty();
-        let waits = !later.is_empty();
-        self.put_back(later, is_cut.then_some(decisions.len()));
+        // What waits for a name of this batch comes before what came after it.
+        while let Some(pending) = later.pop_back() {
+            self.queue.push_front(pending);
+        }
         if builder.is_empty() && decisions.is_empty() {
-            if is_cut && !waits {
-                // Nothing is in flight, so the rest comes with the next step, which is due at once.
-                self.rests_until = Some(now);
-                return;
-            }
             // All of them wait for names of the dead.
             return self.proceed(turn, replica, permitted);
         }
@@ -121,18 +114,6 @@ impl Leader {
             self.flight = Flight::Fence { id, since: now, riders: decisions };
         } else {
             self.fly(turn, replica, builder, decisions, Vec::new());
-        }
-    }
-
-    /// Has those wait again that were put off. What waits for a name of this batch comes before what came after it. `decided`: if the
-    /// queue was not looked at to its end, how many were decided.
-    fn put_back(&mut self, mut later: VecDeque<Pending>, decided: Option<usize>) {
-        if decided.is_some_and(|decided| later.len() > decided) {
-            // In front they would be looked at again and again, and whoever is behind them would wait for all of them.
-            self.queue.append(&mut later);
-        }
-        while let Some(pending) = later.pop_back() {
-            self.queue.push_front(pending);
         }
     }
 

@@ -104,7 +104,8 @@ impl<T: Table> Member<T> {
             && !planted!("opens-without-catching-up")
         {
             let donors = self.sources().synced;
-            let reset = reset_conditions(&self.view, &self.config.keys);
+            let counts_checks = self.config.tuning.counts_checks;
+            let reset = reset_conditions(&self.view, &self.config.keys, counts_checks);
             // A base that the log does not reach any more is none: what came between is lost.
             let is_lost = !self.replica.is_based() || self.catchup.is_too_far();
             match reset.filter(|_| is_behind || (is_lost && donors.is_empty())) {

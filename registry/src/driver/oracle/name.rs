@@ -217,16 +217,17 @@ impl Oracle for RegistryOracle {
     }
 
     fn signals(&mut self) -> BoxStream<'static, Signal> {
-        let state = (self.registry.clone(), self.name.clone(), self.held.clone(), None::<u64>);
-        Box::pin(stream::unfold(state, |(registry, name, held, mut last)| async move {
+        let state = (self.registry.clone(), self.name.clone(), self.held.clone(), None::<Epoch>, None::<u64>);
+        Box::pin(stream::unfold(state, |(registry, name, held, mut told, mut last)| async move {
             let signal = loop {
                 let changed = registry.changed();
                 let present = lock(&held).clone();
                 if let Some((registration, term)) = &present
+                    && told != Some(term.epoch)
                     && is_over(&registry, registration)
                 {
-                    // It is said once.
-                    lock(&held).take_if(|(_, held)| held == term);
+                    // It is said once. The term stays noted: it may be one that is being given back.
+                    told = Some(term.epoch);
                     break Signal::Revoked { epoch: term.epoch };
                 }
                 let epoch = present.as_ref().map(|(_, term)| term.epoch.0);
@@ -245,13 +246,15 @@ impl Oracle for RegistryOracle {
                 }
                 changed.await;
             };
-            Some((signal, (registry, name, held, last)))
+            Some((signal, (registry, name, held, told, last)))
         }))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use callsign_store::ids::Nonce;
     use futures::{FutureExt, StreamExt};
 
@@ -288,6 +291,25 @@ mod tests {
         node.leave().await.unwrap();
         let answer = oracle.refresh(attempt(2), &grant).await;
         assert!(matches!(answer, Ok(Verdict::Denied(Denial { why: Refusal::TermOver, .. }))), "{answer:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_that_could_not_be_given_back_in_time_is_given_back_by_the_next_attempt() {
+        let cluster = Cluster::new();
+        let node = cluster.node("a").await;
+        let mut oracle = RegistryOracle::new(&node, "seat").unwrap();
+        let mut signals = oracle.signals();
+        let Ok(Verdict::Granted(grant)) = oracle.claim(attempt(1)).await else { panic!("it is free") };
+        assert_eq!(signals.next().now_or_never(), None);
+        cluster.store.outage_for_all();
+        let first = tokio::time::timeout(Duration::from_secs(1), oracle.abdicate(&grant)).await;
+        assert!(first.is_err(), "the store does not answer");
+        // The name is held no more from the moment at which it is given back.
+        assert!(matches!(signals.next().now_or_never(), Some(Some(Signal::Revoked { .. }))));
+        cluster.store.heal_all();
+        // The first attempt may have freed it meanwhile. It is free when the next one has an answer.
+        assert!(oracle.abdicate(&grant).await.is_ok());
+        assert_eq!(node.lookup("seat"), Ok(None));
     }
 
     #[tokio::test(start_paused = true)]

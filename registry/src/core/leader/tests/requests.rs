@@ -327,34 +327,14 @@ fn refusals_take_no_room_in_a_batch_and_are_decided_so_many_at_a_time() {
 }
 
 #[test]
-fn many_who_ask_for_one_name_do_not_hold_up_whoever_comes_after_them() {
+fn those_who_wait_for_the_places_of_one_semaphore_get_them_in_the_order_in_which_they_asked() {
     let mut led = Led::open();
-    led.asks("a", &numbered("v", 3000));
-    led.asks("b", &[(1, "w")]);
-    let mut told = Vec::new();
-    for name in ["v", "w"] {
+    let lock = GroupId::semaphore("x", 1);
+    let places: Vec<String> = (1..=2100).map(|actor| lock.member(&session("a"), actor).to_string()).collect();
+    led.asks("a", &(1..).zip(places.iter().map(String::as_str)).collect::<Vec<_>>());
+    for place in &places[..3] {
         let asked = led.proceeds();
-        assert_eq!(names(&asked), [name]);
-        let (_, effects) = led.committed(&asked);
-        told.push(answered(&effects));
+        assert_eq!(names(&asked), [place.as_str()]);
+        led.committed(&asked);
     }
-    let (id, _) = read(&led.proceeds());
-    let fence = led.fence();
-    let (_, effects) = led.reads(id, Some(&fence));
-    told.push(answered(&effects));
-    assert_eq!(told, [1, 2048, 952]);
-}
-
-#[test]
-fn a_step_that_has_looked_at_enough_and_decided_nothing_is_followed_by_another_one_at_once() {
-    let mut led = Led::open();
-    led.members = vec![node("a")];
-    // Nobody knows what d may hold.
-    led.view.sessions.insert(node("d"), Some(record(1, true)));
-    led.asks("d", &numbered("x", 2050));
-    assert_eq!(led.proceeds(), []);
-    assert_eq!((led.leader.queue.len(), led.leader.wakes_at()), (2, Some(led.now)));
-    assert_eq!(led.wakes_after(HEARTBEAT).len(), 1, "its member is told in between where the log ends");
-    assert_eq!(led.proceeds(), []);
-    assert_eq!((led.leader.queue.len(), led.leader.wakes_at()), (0, Some(led.leader.next_heartbeat)));
 }
