@@ -81,7 +81,7 @@ impl<P: Pool> PoolOracle<P> {
         self.written.as_ref().filter(|row| self.timing.is_live(row, now))
     }
 
-    /// Looks at the pool, and says in it that this peer is there. `None`: it leads, in the term that is noted. Whoever claims has
+    /// Looks at the pool, and says in it that this peer is there. `None`: it leads, in the term that is noted. A peer that claims has
     /// no work that goes on.
     async fn look(&mut self, claims: bool) -> Result<Option<Denial>, Fault> {
         let me = self.me.clone().ok_or_else(|| Fault::Fatal("it was not initialised".to_owned()))?;
@@ -115,7 +115,7 @@ impl<P: Pool> PoolOracle<P> {
         let top = top(others.iter().copied().chain([&mine]));
         let leading = others.iter().find(|row| row.leads_since.is_some());
         let denial = if top.as_ref() == Some(&me.member) {
-            // Whoever leads stops when it sees this peer's row. Of two that lead already, the worse one stops.
+            // The leader stops when it sees this peer's row. Of two that lead already, the worse one stops.
             let waits_for = leading.filter(|_| self.leads.is_none());
             waits_for.map(|other| self.denial(Refusal::Held, term(other)))
         } else {
@@ -197,7 +197,7 @@ impl<P: Pool> Oracle for PoolOracle<P> {
         self.pool.changes().map(|()| Signal::Wakeup).boxed()
     }
 
-    /// Who leads and opts out is told at once: it stops and gives its term back, and others see that with their next look.
+    /// A leader that opts out is told at once: it stops and gives its term back, and others see that with their next look.
     async fn handle_info(&mut self, SetPriority(priority): SetPriority) -> Reaction<()> {
         self.priority = priority;
         // A failure is a fault of the next attempt.

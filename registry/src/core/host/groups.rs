@@ -123,7 +123,7 @@ impl Host {
                         told.insert(name.clone(), claim.id);
                         true
                     }
-                    // Whoever stands behind it does not hold either.
+                    // Those that stand behind it do not hold either.
                     Some(_) if replica.row(name).is_some_and(|row| row.position == *position) => break,
                     // Its row is gone, and its claim is about to end.
                     Some(_) => false,

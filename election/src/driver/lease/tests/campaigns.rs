@@ -41,9 +41,10 @@ async fn g10_e8_a_best_candidate_whose_role_always_fails_leaves_most_of_the_time
     let best = Campaign::start(oracle, Fails, settings).await.unwrap().running().unwrap();
     let (oracle, settings) = part("next", 1);
     let next = Campaign::start(oracle, Idle, settings).await.unwrap().running().unwrap();
-    let mut led = 0;
+    // Each second of ten minutes, by the paused clock.
+    let (mut led, mut seconds) = (0, tokio::time::interval(Duration::from_secs(1)));
     for _ in 0..600 {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        seconds.tick().await;
         led += u32::from(next.status().phase == Phase::Leading);
     }
     assert!(led > 300, "it led for {led} of 600 seconds");

@@ -41,7 +41,7 @@ fn c13_a_peer_that_raises_its_priority_waits_until_the_leader_claims_anew() {
     assert_eq!(denial.why, Refusal::Held);
     assert_eq!(deposed(&mut b, &held), Refusal::Outranked);
     assert_eq!(a.loses(), held_by("b"));
-    // It could not give its term back. Whoever claims has stopped as well.
+    // It could not give its term back. A peer that claims has stopped as well.
     assert_eq!(b.loses(), (Refusal::Outranked, None));
     a.wins();
 }

@@ -139,7 +139,7 @@ fn many_calls_that_waited_for_one_name_are_answered_in_parts_and_in_their_order(
     };
     let mut told = answered(&effects);
     assert!(told.len() < 1000 && alone.host.wants_a_turn(), "{}", told.len());
-    // Whoever comes meanwhile is behind them.
+    // A call that comes meanwhile is behind them.
     assert_eq!(alone.register(3000, 5, "x"), []);
     told.extend(answered(&alone.settle()));
     assert_eq!(told, [2].into_iter().chain(10..2010).chain([3000]).collect::<Vec<u64>>());
