@@ -172,6 +172,8 @@ pub(crate) struct Inner {
     ended: BTreeMap<u64, u64>,
     /// Processes that began to drain, and at which step.
     drains: BTreeMap<Incarnation, u64>,
+    /// Whose members have heard that they drain, and at which step.
+    turns_away: BTreeMap<Incarnation, u64>,
     /// Which have said that they drained.
     drained: BTreeSet<Incarnation>,
     /// Processes that began to leave, and at which step.
@@ -272,6 +274,7 @@ impl Oracle {
             open_calls: BTreeMap::new(),
             ended: BTreeMap::new(),
             drains: BTreeMap::new(),
+            turns_away: BTreeMap::new(),
             drained: BTreeSet::new(),
             left: BTreeMap::new(),
             epochs: BTreeMap::new(),

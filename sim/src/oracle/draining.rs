@@ -20,6 +20,14 @@ impl Oracle {
         }
     }
 
+    /// Its member has heard so. Calls come to it another way, and may have overtaken that.
+    pub(crate) fn turns_away(&mut self, incarnation: Incarnation) {
+        if let Some(inner) = self.edit() {
+            let step = inner.step;
+            inner.turns_away.entry(incarnation).or_insert(step);
+        }
+    }
+
     /// It says that it has drained: what was offered has moved, or nobody took it.
     pub(crate) fn drained_names(&mut self, world: &World, node: NodeId, drained: &Drained) {
         if !matches!(drained, Drained::Led { .. } | Drained::Alone) || !world.setup.offers {
@@ -100,7 +108,7 @@ impl Inner {
         let told = &self.told[at];
         let is_register = told.want.registers();
         let Some(since) =
-            self.drains.get(&told.incarnation).filter(|since| is_register && told.asked >= **since)
+            self.turns_away.get(&told.incarnation).filter(|since| is_register && told.asked > **since)
         else {
             return;
         };
@@ -108,7 +116,7 @@ impl Inner {
         let is_same = |other: &super::Told| {
             other.want.name() == name && other.want.is_of_groups() == want.is_of_groups()
         };
-        let was_asked = |other: &super::Told| other.actor == actor && is_same(other) && other.asked < *since;
+        let was_asked = |other: &super::Told| other.actor == actor && is_same(other) && other.asked <= *since;
         let is_new = !self.told.iter().any(was_asked);
         self.counts.add(Check::TurnedAway, 1);
         if is_new && matches!(outcome, Outcome::Granted { .. } | Outcome::Moved { .. }) {

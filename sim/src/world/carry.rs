@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use callsign::cores::{
-    Answer, Call, Effect, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
+    Answer, Call, Effect, Event, Input, Message, NodeInput, Now, Queue, RegistryEffect, Tell, Told, Wish,
 };
 use callsign_elector::{
     elector::{Effect as ElectorEffect, ElectorEvent, Input as ElectorInput, Notice},
@@ -445,6 +445,11 @@ impl World {
             }
             Effect::Event(event) => {
                 self.oracle.note(node, || format!("member: {event:?}"));
+                if event == Event::Draining
+                    && let Some(incarnation) = self.process(node).map(|process| process.incarnation)
+                {
+                    self.oracle.turns_away(incarnation);
+                }
                 self.oracle.member_event(node, &event);
             }
         }
