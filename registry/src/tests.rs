@@ -21,12 +21,16 @@ mod name_ref;
 #[cfg(feature = "node-server")]
 mod node_server;
 mod orders;
+mod recorded;
+mod refused;
 mod resting;
+mod shown;
 #[cfg(feature = "election")]
 mod singleton;
 mod start;
 mod status;
 mod take;
+mod told;
 mod traced;
 mod turns;
 mod watching;

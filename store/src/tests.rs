@@ -1,3 +1,4 @@
 //! Tests of what is in several modules.
 
 mod golden;
+mod ids;

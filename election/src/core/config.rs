@@ -103,3 +103,61 @@ impl ElectionConfig {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::policy::{Key, Replace};
+
+    type Set = fn(&mut ElectionConfig, Duration);
+
+    const DURATIONS: [(&str, Set); 5] = [
+        ("a lease", |config, value| config.lease = value),
+        ("a candidate timeout", |config, value| config.candidate_timeout = value),
+        ("a lock delay", |config, value| config.lock_delay = value),
+        ("a grace", |config, value| config.policy.replace = Replace::HandOver { grace: value }),
+        ("a least tenure", |config, value| config.policy.min_tenure = value),
+    ];
+
+    fn with(set: Set, value: Duration) -> Result<(), Invalid> {
+        let mut config = ElectionConfig::default();
+        set(&mut config, value);
+        config.validate()
+    }
+
+    #[test]
+    fn a11_durations_at_their_bounds_are_taken_and_those_beyond_are_refused_by_name() {
+        let nanosecond = Duration::from_nanos(1);
+        for (what, set) in DURATIONS {
+            assert_eq!(with(set, MAX_DURATION), Ok(()), "{what}");
+            let value = MAX_DURATION + nanosecond;
+            assert_eq!(with(set, value), Err(Invalid::TooLong { what, value }));
+        }
+        for (what, set) in DURATIONS.into_iter().take(2) {
+            assert_eq!(with(set, MIN_DURATION), Ok(()), "{what}");
+            let value = MIN_DURATION.saturating_sub(nanosecond);
+            assert_eq!(with(set, value), Err(Invalid::TooShort { what, value }));
+        }
+        for (what, set) in DURATIONS.into_iter().skip(2) {
+            assert_eq!(with(set, Duration::ZERO), Ok(()), "{what}");
+        }
+    }
+
+    #[test]
+    fn a11_an_order_has_sixteen_keys_at_most() {
+        let of = |count| {
+            let policy = Policy { order: vec![Key::Id; count], ..Policy::sticky() };
+            ElectionConfig { policy, ..ElectionConfig::default() }.validate()
+        };
+        assert_eq!(of(16), Ok(()));
+        assert_eq!(of(17), Err(Invalid::TooMany { what: "keys of an order", count: 17, most: 16 }));
+    }
+
+    #[test]
+    fn a_candidate_may_be_silent_for_one_and_a_half_leases_unless_it_is_said_otherwise() {
+        let lease = Duration::from_secs(8);
+        let config = ElectionConfig::new(Policy::ranked(), lease);
+        assert_eq!((config.lease, config.candidate_timeout), (lease, Duration::from_secs(12)));
+        assert_eq!((config.policy, config.lock_delay), (Policy::ranked(), Duration::ZERO));
+    }
+}

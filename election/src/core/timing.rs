@@ -223,4 +223,43 @@ mod tests {
         let timing = Timing { stop_budget: Duration::from_secs(60), ..Timing::default() };
         assert!(matches!(timing.validate(), Err(TimingError::NoRoom { trust: Duration::ZERO, .. })));
     }
+
+    #[test]
+    fn the_usual_proportions_are_those_that_are_documented() {
+        let (s, ms) = (Duration::from_secs, Duration::from_millis);
+        let expected = Timing {
+            lease: s(100),
+            refresh: s(30),
+            op_timeout: s(20),
+            margin: s(5),
+            stop_budget: s(20),
+            drift_ppm: 1000,
+            poll: s(20),
+            jitter: s(10),
+            spread: ms(50),
+            backoff: s(2),
+            backoff_max: s(100),
+        };
+        assert_eq!(Timing::for_lease(s(100)), expected);
+        assert_eq!(Timing::for_lease(ms(400)).spread, ms(20), "a twentieth of a short lease");
+        assert_eq!(refresh_after(s(9)), s(3));
+    }
+
+    #[test]
+    fn a11_an_interval_of_the_shortest_that_is_accepted_is_and_a_shorter_one_is_named() {
+        type Set = fn(&mut Timing, Duration);
+        let all: [(&str, Set); 3] = [
+            ("refresh", |timing, every| timing.refresh = every),
+            ("op_timeout", |timing, every| timing.op_timeout = every),
+            ("poll", |timing, every| timing.poll = every),
+        ];
+        for (what, set) in all {
+            let mut timing = Timing::default();
+            set(&mut timing, MIN_EVERY);
+            assert_eq!(timing.validate(), Ok(()), "{what}");
+            let every = MIN_EVERY.saturating_sub(Duration::from_nanos(1));
+            set(&mut timing, every);
+            assert_eq!(timing.validate(), Err(TimingError::TooOften { what, every }));
+        }
+    }
 }

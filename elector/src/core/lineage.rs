@@ -92,4 +92,24 @@ mod tests {
         assert_eq!(LineageNumber(MAX_LINEAGE).next(), None);
         assert!(LineageNumber(MAX_LINEAGE).after(0) < MAX_COUNT);
     }
+
+    #[test]
+    fn a_lineage_is_the_same_by_its_nonce_and_the_first_one_is_also_where_there_was_no_record() {
+        let id = |number, nonce| LineageId { number: LineageNumber(number), nonce: Nonce(nonce) };
+        let none = LineageId::default();
+        for (one, other) in [(none, none), (none, id(0, 5)), (id(0, 5), id(0, 5)), (id(1, 5), id(1, 5))] {
+            assert!(one.is_same(other), "{one:?} {other:?}");
+        }
+        let others = [(id(0, 5), id(0, 6)), (id(0, 5), none), (none, id(1, 5)), (id(1, 5), id(1, 6))];
+        for (one, other) in others {
+            assert!(!one.is_same(other), "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_no_lineage_has_is_not_read() {
+        let read = |number: u64| rmp_serde::from_slice::<LineageNumber>(&rmp_serde::to_vec(&number).unwrap());
+        assert_eq!(read(MAX_LINEAGE).unwrap(), LineageNumber(MAX_LINEAGE));
+        assert!(read(MAX_LINEAGE + 1).is_err());
+    }
 }

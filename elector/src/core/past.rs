@@ -155,3 +155,6 @@ impl Past {
         gone.map(|(key, fact)| (key.clone(), fact.clone())).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,3 +74,88 @@ impl FromIterator<(NodeName, SessionRecord)> for Sessions {
         Self { floor: SessionNumber(0), records }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use callsign_store::ids::{Beat, Incarnation};
+
+    use super::*;
+
+    fn node(name: &str) -> NodeName {
+        NodeName::new(name).unwrap()
+    }
+
+    fn record(incarnation: u64, number: u64, open: bool) -> SessionRecord {
+        let (incarnation, number) = (Incarnation(incarnation), SessionNumber(number));
+        SessionRecord { incarnation, number, lease: Duration::from_secs(10), beat: Beat(1), open }
+    }
+
+    fn the_session() -> SessionId {
+        SessionId { node: node("a"), incarnation: Incarnation(7), number: SessionNumber(3) }
+    }
+
+    #[test]
+    fn a_session_is_open_by_its_own_record_and_over_by_that_or_by_a_later_one() {
+        let session = the_session();
+        for (record, is_open, is_closed) in [
+            (record(7, 3, true), true, false),
+            (record(7, 3, false), false, true),
+            (record(8, 3, true), false, true),
+            (record(7, 4, true), false, true),
+            (record(8, 4, false), false, true),
+            (record(7, 2, true), false, false),
+            (record(6, 2, false), false, false),
+        ] {
+            let said = format!("{record:?}");
+            let sessions: Sessions = [(node("a"), record)].into_iter().collect();
+            assert_eq!(
+                (sessions.is_open(&session), sessions.is_closed(&session)),
+                (is_open, is_closed),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_session_that_has_no_record_is_over_up_to_the_floor_if_that_was_read() {
+        let session = the_session();
+        for (floor, is_closed) in [(2, false), (3, true), (4, true)] {
+            let mut sessions = Sessions::new(SessionNumber(floor));
+            assert!(!sessions.is_closed(&session) && !sessions.has_read(&session.node));
+            sessions.insert(node("a"), None);
+            assert!(!sessions.is_open(&session) && sessions.has_read(&session.node));
+            assert_eq!(sessions.is_closed(&session), is_closed, "{floor}");
+        }
+    }
+
+    #[test]
+    fn two_readings_agree_if_they_differ_in_beats_alone() {
+        let read = |floor: u64, records: &[(&str, Option<SessionRecord>)]| {
+            let mut sessions = Sessions::new(SessionNumber(floor));
+            for (name, record) in records {
+                sessions.insert(node(name), record.clone());
+            }
+            sessions
+        };
+        let a = || Some(record(7, 3, true));
+        let one = read(2, &[("a", a()), ("b", None)]);
+        let beaten = SessionRecord { beat: Beat(9), ..record(7, 3, true) };
+        assert!(one.agree(&one) && one.agree(&read(2, &[("a", Some(beaten)), ("b", None)])));
+        let longer = SessionRecord { lease: Duration::from_secs(11), ..record(7, 3, true) };
+        for other in [
+            read(3, &[("a", a()), ("b", None)]),
+            read(2, &[("a", a())]),
+            read(2, &[("a", a()), ("b", None), ("c", None)]),
+            read(2, &[("a", a()), ("c", None)]),
+            read(2, &[("a", None), ("b", None)]),
+            read(2, &[("a", Some(record(7, 3, false))), ("b", None)]),
+            read(2, &[("a", Some(record(7, 4, true))), ("b", None)]),
+            read(2, &[("a", Some(record(8, 3, true))), ("b", None)]),
+            read(2, &[("a", Some(longer)), ("b", None)]),
+        ] {
+            assert!(!one.agree(&other) && !other.agree(&one), "{other:?}");
+        }
+    }
+}

@@ -253,7 +253,7 @@ mod tests {
     /// Fields of a later version, few of them or more than a short header counts.
     #[test]
     fn what_a_later_version_wrote_is_kept() {
-        for more in [0_usize, 1, 12, 20, 300] {
+        for more in [0_usize, 1, 12, 13, 20, 300] {
             let mut later = SET.to_value();
             let all = 3 + more;
             let header = if all < 16 {

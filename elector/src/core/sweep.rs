@@ -192,4 +192,77 @@ mod tests {
             assert_eq!((walk.due(), walk.next(all.clone())), (Some(at(second + 1)), all.clone()));
         }
     }
+
+    /// So many records, in order.
+    fn records(count: usize) -> Vec<(Key, Value)> {
+        (0..count).map(|nth| (format!("{nth:06}").into_bytes(), vec![1])).collect()
+    }
+
+    #[test]
+    fn the_next_page_waits_for_a_second_or_for_a_quarter_of_a_short_age() {
+        let short = (Duration::from_secs(2), Duration::from_millis(500));
+        for (age, pause) in [(AGE, Duration::from_secs(1)), short] {
+            let page = records(3);
+            let mut walk = Walk::default();
+            walk.put_off(at(10), age);
+            assert_eq!(walk.due(), Some(at(10) + pause));
+            walk.again(at(20), age);
+            assert_eq!(walk.due(), Some(at(20) + pause));
+            assert!(walk.take(at(30), age, (&page, 3), |_, _| true).is_empty());
+            assert_eq!(walk.due(), Some(at(30) + pause), "another page follows");
+        }
+    }
+
+    #[test]
+    fn each_page_of_a_walk_is_gone_back_to_so_often_and_no_more() {
+        let all = b"0".to_vec()..b"1".to_vec();
+        let records = records(2 * SWEEP_PAGE);
+        let (one, two) = records.split_at(SWEEP_PAGE);
+        let mut walk = Walk::default();
+        let take = |walk: &mut Walk, second: u64, page: &[(Key, Value)]| {
+            walk.take(at(second), AGE, (page, SWEEP_PAGE), |_, _| true).len()
+        };
+        assert_eq!([take(&mut walk, 1, one), take(&mut walk, 2, two), take(&mut walk, 3, &[])], [0, 0, 0]);
+        assert_eq!(take(&mut walk, 4000, one), SWEEP_PAGE);
+        for _ in 0..PAGE_TRIES {
+            walk.again(at(4000), AGE);
+            assert_eq!(walk.next(all.clone()), all);
+            assert_eq!(take(&mut walk, 4001, one), SWEEP_PAGE);
+        }
+        walk.again(at(4002), AGE);
+        assert_eq!(walk.next(all.clone()).start, b"000099\0", "a later walk finds it");
+        assert_eq!(take(&mut walk, 4003, two), SWEEP_PAGE);
+        assert_eq!(walk.next(all.clone()).start, b"000199\0");
+        walk.again(at(4004), AGE);
+        assert_eq!(walk.next(all).start, b"000099\0", "that was another page's");
+    }
+
+    #[test]
+    fn the_last_page_is_gone_back_to_with_what_was_old_and_in_the_next_walk_as_often() {
+        let few = records(3);
+        let take =
+            |walk: &mut Walk, second: u64| walk.take(at(second), AGE, (&few, SWEEP_PAGE), |_, _| true).len();
+        let mut walk = Walk::default();
+        assert_eq!(take(&mut walk, 1), 0);
+        assert_eq!(take(&mut walk, 4000), 3);
+        for _ in 0..PAGE_TRIES {
+            walk.again(at(4000), AGE);
+            assert_eq!(walk.due(), Some(at(4001)));
+            assert_eq!(take(&mut walk, 4001), 3, "it is the same walk");
+        }
+        walk.again(at(4001), AGE);
+        assert_eq!(walk.due(), Some(at(4001) + AGE), "only the next walk looks at it again");
+        take(&mut walk, 8000);
+        walk.again(at(8000), AGE);
+        assert_eq!(walk.due(), Some(at(8001)));
+    }
+
+    #[test]
+    fn so_many_records_are_remembered_from_walk_to_walk_and_no_more() {
+        let many = records(MOST_REMEMBERED + 2);
+        let mut walk = Walk::default();
+        let mut take = |second: u64| walk.take(at(second), AGE, (&many, many.len() + 1), |_, _| true).len();
+        assert_eq!(take(1), 0);
+        assert_eq!(take(4000), MOST_REMEMBERED);
+    }
 }

@@ -112,6 +112,8 @@ pub enum Input {
     RunHandoff { leader: NodeName, epoch: Epoch },
     /// A client called.
     Call { id: CallId, call: Call, wait: Duration },
+    /// Nobody waits for the answer to this call any more. Only what was asked in order to wait ends by it.
+    GiveUp { call: CallId },
     /// What this node started for a name, by this claim, came to this.
     StartEnded { name: Name, claim: CallId, yielded: Yielded },
     /// What goes with a name that is to be given away, by this consent; or why it is not given.

@@ -303,6 +303,7 @@ impl<T: Table> Member<T> {
             Input::CommitDone { id, outcome } => self.on_commit(now, id, &outcome, effects),
             Input::RunHandoff { leader, epoch } => self.on_run_handoff(leader, epoch, effects),
             Input::Call { id, call, wait } => self.on_call(now, id, call, wait, effects),
+            Input::GiveUp { call } => self.on_given_up(call),
             Input::StartEnded { name, claim, yielded } => {
                 self.host.on_start_ended(now, name, claim, yielded, effects);
             }

@@ -442,3 +442,6 @@ impl Message {
         matches!(self, Self::SnapshotChunk { .. } | Self::Fetched { .. } | Self::Take(Taking::Data { .. }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,6 +67,16 @@ impl Reads {
         self.waiting.push((position, call, now + wait));
     }
 
+    /// Nobody waits for the answer to this call any more. A read that has begun goes on.
+    pub(crate) fn forget(&mut self, call: CallId) {
+        self.asked.retain(|asked| asked.call != call);
+        if let Some(reading) = &mut self.reading {
+            reading.serves.retain(|asked| asked.call != call);
+        }
+        self.reaching.retain(|(_, asked)| asked.call != call);
+        self.waiting.retain(|(_, waits, _)| *waits != call);
+    }
+
     /// Begins the next read, if somebody waits for one.
     pub(crate) fn proceed(&mut self, mut turn: Turn<'_>, end: Option<LogEnd>) {
         let now = turn.now;

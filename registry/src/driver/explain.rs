@@ -140,3 +140,63 @@ impl fmt::Display for HolderSession {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::explained::WhyFree;
+
+    fn said(state: NameState, trusted: bool, synced: bool) -> String {
+        let status = Status { synced, ..Status::joining(&NodeName::new("a").unwrap()) };
+        let explained = Explanation {
+            name: "shop".into(),
+            state,
+            session: None,
+            changes: Vec::new(),
+            remembers_from: None,
+            position: Position(9),
+            trusted,
+            status,
+        };
+        explained.to_string()
+    }
+
+    #[test]
+    fn an_answer_that_may_be_old_says_so_and_why() {
+        let free = || NameState::Free(WhyFree::NotRemembered { since: Position(9) });
+        let lapsed = "; the session of this node is not trusted, and the name may have moved on";
+        let behind = "; this node is not synced, and may lack the latest changes";
+        let answer = said(free(), true, true);
+        assert!(answer.starts_with("nobody holds shop: ") && !answer.contains(';'), "{answer}");
+        assert_eq!(said(free(), true, false), format!("{answer}{behind}"));
+        for synced in [true, false] {
+            assert_eq!(said(free(), false, synced), format!("{answer}{lapsed}"));
+        }
+        // It has said so already.
+        let unknown = said(NameState::Unknown, true, false);
+        assert_eq!(unknown, "this node does not know who holds shop: its replica is not complete");
+        assert_eq!(said(NameState::Unknown, false, false), format!("{unknown}{lapsed}"));
+    }
+
+    #[test]
+    fn what_is_known_of_a_session_is_a_sentence() {
+        let of = |open, trusted, last_beat, lease| {
+            let (node, number) = (NodeName::new("b").unwrap(), SessionNumber(3));
+            HolderSession { node, number, open, trusted, last_beat, lease }.to_string()
+        };
+        let millis = |millis| Some(Duration::from_millis(millis));
+        for (open, trusted, is_so) in [
+            (None, Some(true), "is this node's own, and trusted"),
+            (Some(true), Some(false), "is this node's own, and not trusted"),
+            (Some(true), None, "is open"),
+            (Some(false), None, "is closed: the name is freed soon"),
+            (None, None, "was not read by this node"),
+        ] {
+            assert_eq!(of(open, trusted, None, None), format!("session 3 of b {is_so}"));
+        }
+        assert_eq!(
+            of(Some(true), None, millis(1300), millis(10_000)),
+            "session 3 of b is open; it was renewed 1.3 s ago; its lease is 10s"
+        );
+    }
+}

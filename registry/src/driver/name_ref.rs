@@ -198,11 +198,12 @@ impl Registry {
         options: NameRefOptions,
     ) -> Result<NameRef<M>, BadName> {
         check_name(name)?;
+        let options = options.buffer(options.buffer.clamp(1, Semaphore::MAX_PERMITS));
         let inner = Inner {
             registry: self.clone(),
             name: name.into(),
             options,
-            places: Semaphore::new(options.buffer.clamp(1, Semaphore::MAX_PERMITS)),
+            places: Semaphore::new(options.buffer),
             turn: Mutex::new(()),
         };
         Ok(NameRef { inner: Arc::new(inner), _messages: PhantomData })
@@ -217,7 +218,7 @@ impl<M: RemoteMessage> NameRef<M> {
 
     /// How many messages wait.
     pub fn waiting(&self) -> usize {
-        self.inner.options.buffer.max(1) - self.inner.places.available_permits()
+        self.inner.options.buffer - self.inner.places.available_permits()
     }
 
     /// Sends a message. `Ok`: the holder's mailbox, or the link to it, has it. It waits for its turn and for a holder, at

@@ -286,7 +286,11 @@ mod tests {
     use callsign_transport::Kind;
 
     use super::*;
-    use crate::core::{group::GroupId, table::RequestNumber};
+    use crate::{
+        Registry,
+        core::{group::GroupId, table::RequestNumber},
+        tests::driver::Cluster,
+    };
 
     fn session(number: u64) -> Arc<SessionId> {
         let node = NodeName::new("a").unwrap();
@@ -354,6 +358,16 @@ mod tests {
         assert_eq!((reader.count(), reader.member_count(GroupId::group("a").key())), (1, 1));
         table.take(&member);
         assert_eq!(reader.count(), 0);
+    }
+
+    /// Without an order a select goes over all names.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_keeps_its_names_in_their_order_if_it_is_configured_so_and_not_otherwise() {
+        for ordered in [false, true] {
+            let cluster = Cluster::new();
+            let node = Registry::join(cluster.config("a").ordered(ordered)).await.unwrap();
+            assert_eq!(node.shared.table.0.order.is_some(), ordered);
+        }
     }
 
     /// A table with and one without an order say the same, whatever is put, taken and hidden.

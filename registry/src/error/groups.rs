@@ -60,3 +60,17 @@ pub enum AcquireError {
         waited: Duration,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_actors_that_did_not_start_for_the_same_reason_are_the_same_error() {
+        let failed = |why: &'static str| {
+            AcquireError::NotStarted(NotSpawned::from(SpawnErr::StartupFailed(why.into())))
+        };
+        assert_eq!(failed("no room"), failed("no room"));
+        assert_ne!(failed("no room"), failed("no time"));
+    }
+}

@@ -186,6 +186,34 @@ async fn a_member_is_picked_by_where_it_is_in_turn_or_by_a_key() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn members_that_cannot_be_reached_are_passed_over_and_the_first_is_named_where_none_can() {
+    let cluster = Cluster::new();
+    let nodes = cluster.three().await;
+    let leads = nodes.iter().position(|node| node.status().leads).unwrap();
+    let [leader, holder, picker] = [0, 1, 2].map(|n| &nodes[(leads + n) % 3]);
+    let actors = [counter().await, counter().await];
+    for actor in &actors {
+        group(holder).join(actor, None).await.unwrap();
+    }
+    until("both are known", || group(picker).count() == Ok(2)).await;
+    cluster.network.cut(Cluster::address(holder.node()), Cluster::address(picker.node()));
+    let is_linked =
+        || picker.members().iter().any(|member| member.node.as_str() == holder.node() && member.linked);
+    until("the link is down", || !is_linked()).await;
+    let picked = group(picker).pick(Strategy::RoundRobin);
+    let Err(WhereisError::Unreachable { name, entry, .. }) = picked else { panic!("{picked:?}") };
+    assert_eq!((name.as_str(), entry.actor()), (ROOM, Some(pid(&actors[0]))));
+
+    let near = counter().await;
+    group(leader).join(&near, None).await.unwrap();
+    until("all are known", || group(picker).count() == Ok(3)).await;
+    let room = group(picker);
+    for _ in 0..3 {
+        assert_eq!(pid(&room.pick(Strategy::RoundRobin).unwrap()), pid(&near));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_goes_from_one_to_the_next_in_the_order_in_which_they_asked() {
     let cluster = Cluster::new();
     let nodes = cluster.three().await;

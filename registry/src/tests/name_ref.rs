@@ -7,7 +7,7 @@ use callsign_transport::P;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use crate::{
-    CallError, CastError, NameRef, NameRefOptions, Registry, Select, WatchError,
+    CallError, CastError, NameRef, NameRefOptions, RegisterOptions, Registry, Select, WatchError,
     tests::driver::{Cluster, Counter, Other, TEST_DEADLINE, counter, until},
 };
 
@@ -106,6 +106,12 @@ async fn where_no_buffer_is_wanted_one_message_may_wait_all_the_same() {
     let called = narrow.call(Counter::Get, TEST_DEADLINE).await;
     assert!(matches!(called, Err(CallError::NotSent(_))), "{called:?}");
     assert_eq!(begun.elapsed().as_secs(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_any_buffer_is_wanted_nothing_waits_before_it_was_sent() {
+    let node = Cluster::new().node("a").await;
+    assert_eq!(over(&node, usize::MAX, TEST_DEADLINE).waiting(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -266,4 +272,24 @@ async fn nobody_is_waited_for_by_a_node_that_has_failed_and_nothing_is_sent_to_w
     assert!(matches!(failed, CastError::TooLate { waited: Duration::ZERO, .. }), "{failed}");
     assert_eq!(before.elapsed(), Duration::ZERO);
     assert!(matches!(node.watch(Select::all()), Err(WatchError::Failed(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_waits_for_a_session_is_sent_when_that_resumes_and_not_at_its_deadline() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let actor = counter().await;
+    node.register_with("counter", &actor, RegisterOptions::default().tell(|_| ())).await.unwrap();
+    let to = over(&node, 8, Duration::from_secs(3600));
+    cluster.store.outage_for_all();
+    until("it has lapsed", || node.lookup("counter").is_err()).await;
+    let sent = tokio::spawn({
+        let to = to.clone();
+        async move { to.cast(Counter::Add(P(1))).await }
+    });
+    until("it waits", || to.waiting() == 1).await;
+    cluster.store.heal_all();
+    until("it is sent", || sent.is_finished()).await;
+    sent.await.unwrap().unwrap();
+    assert_eq!(get(&actor).await, 1);
 }

@@ -7,6 +7,7 @@ mod hand_over;
 mod naming;
 mod oracles;
 mod seats;
+mod supervising;
 mod watching;
 
 use std::{

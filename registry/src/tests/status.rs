@@ -6,6 +6,7 @@ use callsign_store::{
     ids::{Epoch, NodeName, Position},
     supervision::NodeFailure,
 };
+use serde::Serialize;
 
 use crate::{
     Registry, Status,
@@ -192,4 +193,36 @@ async fn a_node_that_is_looked_at_tells_which_links_the_others_have() {
     .await;
     // Nobody looks any more.
     until("it is forgotten", || links(a) == [known([&["b", "c"]]), vec![None, None]].concat()).await;
+}
+
+/// What a member of a former version says of another.
+#[allow(clippy::struct_excessive_bools)] // as it is there
+#[derive(Serialize)]
+struct Former {
+    node: &'static str,
+    address: &'static str,
+    admin: Option<&'static str>,
+    synced: bool,
+    session_open: bool,
+    leads: bool,
+    draining: bool,
+    linked: bool,
+}
+
+#[test]
+fn a_member_of_a_version_that_does_not_say_so_may_lead_and_nothing_is_known_of_its_links() {
+    let former = Former {
+        node: "b",
+        address: "b:1",
+        admin: None,
+        synced: true,
+        session_open: true,
+        leads: false,
+        draining: false,
+        linked: true,
+    };
+    let said = rmp_serde::to_vec_named(&former).unwrap();
+    let read: MemberInfo = rmp_serde::from_slice(&said).unwrap();
+    assert_eq!(flags(&read), ("b", [true, true, false, false, true]));
+    assert_eq!((read.may_lead, read.links_to, read.behind), (true, None, None));
 }

@@ -55,4 +55,16 @@ mod tests {
         assert_eq!(random.draw(), 3_203_168_211_198_807_973);
         assert_eq!(splitmix(1_234_567), 6_457_827_717_110_365_317);
     }
+
+    #[test]
+    fn times_below_a_bound_are_spread_below_it_and_there_is_none_but_zero_below_the_smallest() {
+        let mut random = SplitMix64::new(1);
+        let bound = Duration::from_secs(1);
+        let drawn: Vec<_> = (0..100).map(|_| random.below(bound)).collect();
+        assert!(drawn.iter().all(|time| *time < bound), "{drawn:?}");
+        assert!(drawn.iter().any(|time| *time > bound / 2) && drawn.iter().any(|time| *time < bound / 2));
+        for smallest in [Duration::ZERO, Duration::from_nanos(1)] {
+            assert!((0..20).all(|_| random.below(smallest).is_zero()));
+        }
+    }
 }

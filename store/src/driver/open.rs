@@ -173,7 +173,18 @@ pub(crate) fn parse(url: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use futures::FutureExt;
+
+    use super::{
+        super::{clock::OwnClock, lock::lock},
+        *,
+    };
+    use crate::Time;
 
     fn refusal(url: &str) -> OpenError {
         open(url).map(|store| store.describe()).expect_err("it opened")
@@ -261,5 +272,66 @@ mod tests {
         let read =
             futures::executor::block_on(b.read(vec![crate::core::keys::read_key(b"k".to_vec())])).unwrap();
         assert_eq!(read.value(0), None);
+    }
+
+    /// A clock that shows at once what somebody waits for.
+    #[derive(Debug, Default)]
+    struct Jumps {
+        waits: Mutex<Vec<Time>>,
+        reads: AtomicUsize,
+    }
+
+    impl OwnClock for Jumps {
+        fn now(&self) -> Time {
+            assert!(self.reads.fetch_add(1, Ordering::SeqCst) < 9, "nobody waits");
+            lock(&self.waits).last().copied().unwrap_or_default()
+        }
+
+        fn until(&self, at: Time) -> Duration {
+            lock(&self.waits).push(at);
+            Duration::ZERO
+        }
+    }
+
+    /// The URL of a file, and what keeps it from being opened.
+    fn locked(directory: &tempfile::TempDir) -> (String, rusqlite::Connection) {
+        let path = directory.path().join("a.db");
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        (format!("sqlite:{}", path.display()), other)
+    }
+
+    #[tokio::test]
+    async fn a_store_that_cannot_be_had_is_asked_for_each_second_until_the_patience_is_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let (url, _other) = locked(&directory);
+        let jumps = Arc::new(Jumps::default());
+        let (clock, mut told) = (Clock::Own(jumps.clone()), 0);
+        let opened = open_patiently(&url, &clock, Some(OPEN_AGAIN), |_| told += 1).await;
+        let refused = opened.map(|store| store.describe()).expect_err("it opened");
+        assert!(matches!(refused, OpenError::Busy { .. }), "{refused}");
+        assert_eq!(told, 1);
+        assert_eq!(*lock(&jumps.waits), [Time(OPEN_AGAIN)]);
+    }
+
+    #[tokio::test]
+    async fn who_waits_without_an_end_is_told_why_and_has_the_store_as_soon_as_it_can_be_had() {
+        let directory = tempfile::tempdir().unwrap();
+        let (url, other) = locked(&directory);
+        let clock = Clock::Own(Arc::new(Jumps::default()));
+        let mut told = Vec::new();
+        let waits = |why: &OpenError| {
+            told.push(why.to_string());
+            drop(other);
+        };
+        let store = open_patiently(&url, &clock, None, waits).await.unwrap();
+        assert_eq!(store.describe(), url);
+        assert!(matches!(told.as_slice(), [why] if why.contains("is locked by another process")), "{told:?}");
+    }
+
+    #[test]
+    fn a_store_in_memory_is_opened_at_once_also_outside_of_any_runtime() {
+        let opened = open_patiently("memory:", &Clock::boot(), None, |_| {}).now_or_never();
+        assert_eq!(opened.expect("it waits for nothing").unwrap().describe(), "memory:");
     }
 }

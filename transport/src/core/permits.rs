@@ -188,4 +188,11 @@ mod tests {
         assert_eq!(Permits::read(&many[1..].join("&")).unwrap().names().unwrap().len(), 64);
         assert_eq!(error(&many.join("&")), BadPermits::TooMany { count: 65 });
     }
+
+    #[test]
+    fn both_digits_of_a_code_are_hexadecimal() {
+        for part in ["names=%4z", "names=%z4", "names=%41%4g"] {
+            assert_eq!(Permits::read(part), Err(BadPermits::Encoding { part: part.into() }));
+        }
+    }
 }

@@ -306,4 +306,14 @@ mod tests {
         assert_eq!(of("traceparent", &[0xff; 55]), Some(Err(BadTraceContext::Malformed)));
         assert!(of("traceparent", PARENT.as_bytes()).unwrap().is_ok());
     }
+
+    #[test]
+    fn a_key_of_a_state_may_be_as_long_as_its_value_and_no_longer() {
+        for (length, is_good) in [(256, true), (257, false)] {
+            for state in [format!("{}=1", "k".repeat(length)), format!("k={}", "1".repeat(length))] {
+                let context = parse(PARENT).unwrap().with_state(&state);
+                assert_eq!(context.tracestate().is_some(), is_good, "{state}");
+            }
+        }
+    }
 }

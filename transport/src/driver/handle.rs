@@ -181,3 +181,6 @@ impl LinkHandle {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

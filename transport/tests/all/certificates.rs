@@ -439,6 +439,23 @@ async fn a_certificate_that_says_what_is_not_understood_is_refused_on_both_sides
     assert!(error.ends_with("it says two things of one node"), "{error}");
 }
 
+/// The issuer of the certificates is no authority that is believed, and shows that one vouches for it.
+async fn nodes_whose_certificates_are_vouched_for_through_another_one_link(carrier: Carrier) {
+    let authority = Authority::new("ours");
+    let between = authority.under("between");
+    let tls = |node: &str| {
+        let (certificate, key) = between.issue(&Wish::of(&[&format!("callsign://prod/{node}")]));
+        assert!(Tls::from_pem(&certificate, &key, &authority.pem).is_err(), "nobody vouches for it");
+        Tls::from_pem(certificate + &between.pem, key, &authority.pem).unwrap()
+    };
+    let (_, network) = memory(carrier);
+    let a = start(certified("a", 1, &network, tls("a"))).await;
+    let b = start(certified("b", 2, &network, tls("b"))).await;
+    assert_eq!(a.keys().tls.unwrap().names(), ["callsign://prod/a"]);
+    dial(&b, &[&a]);
+    tokio::join!(link(&a, &b), link(&b, &a));
+}
+
 #[test]
 fn files_that_do_not_belong_together_are_refused_each_with_its_reason() {
     let (authority, other) = (Authority::new("ours"), Authority::new("theirs"));
@@ -477,6 +494,7 @@ fn files_that_do_not_belong_together_are_refused_each_with_its_reason() {
 suite! {
     paused: [
         nodes_with_certificates_link_with_a_secret_and_without_one,
+        nodes_whose_certificates_are_vouched_for_through_another_one_link,
         a_certificate_of_another_authority_is_refused_on_both_sides,
         a_node_under_a_name_that_is_not_its_certificates_does_not_start,
         a_node_keeps_to_the_names_of_its_certificate,

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use crate::support::{spans::Collected, *};
-use callsign_transport::{Carrier, RemoteMessage, message};
+use callsign_transport::{
+    Carrier, RemoteMessage, message,
+    trace::{self, TraceContext},
+};
 use ractor::{
     Actor, ActorProcessingErr, ActorRef, Message, RpcReplyPort,
     message::{BoxedDowncastErr, SerializedMessage},
@@ -182,6 +185,17 @@ async fn a_propagator_that_panics_costs_the_trace_only() {
     spans.panics();
     assert_eq!(asked(&scene.remote).await, Some(7));
     assert_eq!((spans.named("call").len(), spans.named("callee").len()), (1, 0));
+}
+
+#[test]
+fn what_a_span_has_to_do_with_beside_its_parent_the_propagator_is_told() {
+    let spans = Collected::only(ALL);
+    let span = info_span!(target: "test", "commit");
+    for (of_trace, of_span) in [(9, 8), (7, 6)] {
+        trace::link(&span, &TraceContext::new([of_trace; 16], [of_span; 8], 1).unwrap());
+    }
+    let seen = spans.one("commit");
+    assert_eq!((seen.parent, seen.links), (None, vec![(9, 8), (7, 6)]));
 }
 
 /// What another node may send: a message with any metadata, which it has in its hands.

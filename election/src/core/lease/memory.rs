@@ -171,3 +171,34 @@ impl Memory {
         self.held = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Time {
+        Time(Duration::from_secs(seconds))
+    }
+
+    /// All rows that there are, and each is the same as ever.
+    fn showing(names: &[&str]) -> Snapshot {
+        let rows = names.iter().map(|name| (MemberId::new(name).unwrap(), vec![1]));
+        Snapshot { all: true, rows: rows.collect(), ..Snapshot::default() }
+    }
+
+    #[test]
+    fn a_row_that_is_gone_is_forgotten_and_one_that_comes_back_is_new() {
+        let mut memory = Memory::default();
+        let both = showing(&["a", "b"]);
+        memory.adopt(at(1), at(1), &both);
+        memory.adopt(at(2), at(2), &showing(&["b"]));
+        assert_eq!(memory.rows.keys().map(MemberId::as_str).collect::<Vec<_>>(), ["b"]);
+        memory.adopt(at(3), at(3), &both);
+        let silent = memory.evidence(at(5), at(5), &both, None).silent;
+        let ages: Vec<_> = silent.values().map(Duration::as_secs).collect();
+        assert_eq!(ages, [2, 4]);
+        // What does not show all rows does not say that one is gone.
+        memory.adopt(at(6), at(6), &Snapshot::default());
+        assert_eq!(memory.rows.len(), 2);
+    }
+}

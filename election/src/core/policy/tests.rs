@@ -151,3 +151,25 @@ fn e8_the_decision_is_total_and_does_not_depend_on_the_order_of_its_input() {
     }
     assert!(elected > 300 && kept > 300 && vacant > 300, "{elected} {kept} {vacant}");
 }
+
+#[test]
+fn whoever_does_not_prefer_the_one_that_asks_has_to_know_all_candidates() {
+    let by_priority = Policy { order: vec![Key::Priority, Key::Proposer], ..Policy::sticky() };
+    let by_rank = Policy { preempt: Preempt::BetterRank, ..Policy::sticky() };
+    let by_id_alone = Policy { order: Vec::new(), ..Policy::sticky() };
+    for policy in [by_priority, by_rank, by_id_alone, Policy::ranked()] {
+        assert!(policy.needs_all(), "{policy:?}");
+    }
+    for policy in [Policy::sticky(), Policy::preempting()] {
+        assert!(!policy.needs_all(), "{policy:?}");
+    }
+}
+
+#[test]
+fn e9_priority_0_means_never_me_where_it_is_not_only_the_lowest() {
+    let live = [candidate("a", 0, 1)];
+    assert_eq!(decide(&Policy::preempting(), &live, None, Some("a")), elect("a"));
+    for policy in [Policy::sticky(), Policy::ranked()] {
+        assert_eq!(decide(&policy, &live, None, Some("a")), Decision::Vacate);
+    }
+}

@@ -314,3 +314,88 @@ fn a10_records_that_name_no_heir_are_read_and_written_as_they_were() {
     let heir = Control { heir: Some(9), ..control };
     assert_eq!(Control::from_value(&heir.to_value()), Ok(heir));
 }
+
+/// Nothing is required, and nobody is preempted.
+fn initialised() -> ElectionState {
+    let mut state = ElectionState::default();
+    let config = ElectionConfig { candidate_timeout: secs(6), ..ElectionConfig::default() };
+    let effects = state.apply(&Evidence::default(), &Command::Initialise(config));
+    assert_eq!(effects, [Effect::Initialised]);
+    state
+}
+
+fn named(name: &str) -> Who {
+    Who { member: MemberId::new(name).unwrap(), incarnation: Incarnation(1) }
+}
+
+fn join(state: &mut ElectionState, name: &str, tags: usize) -> Vec<Effect> {
+    let Who { member, incarnation } = named(name);
+    let tags = (0..tags).map(|n| Tag::new(format!("t{n}")).unwrap()).collect();
+    let candidate = Candidate { member, incarnation, priority: 1, tags };
+    state.apply(&Evidence::default(), &Command::Join(candidate))
+}
+
+#[test]
+fn a11_a_candidate_has_sixteen_tags_at_most() {
+    let mut state = initialised();
+    assert_eq!(join(&mut state, "a", 16), [Effect::Joined { seniority: Seniority(1) }]);
+    let before = state.clone();
+    let effects = join(&mut state, "b", 17);
+    assert!(matches!(effects[..], [Effect::Refused(Refused::Invalid(_))]), "{effects:?}");
+    assert_eq!(state, before);
+}
+
+#[test]
+fn e3_a_heartbeat_moves_the_row_and_takes_over_how_long_its_candidate_may_be_silent() {
+    let mut state = initialised();
+    join(&mut state, "a", 0);
+    let who = named("a");
+    let before = state.candidates[&who.member].clone();
+    assert_eq!(before.timeout, secs(6));
+    let longer = ElectionConfig { candidate_timeout: secs(9), ..ElectionConfig::default() };
+    state.apply(&Evidence::default(), &Command::Configure(longer));
+    assert_eq!(state.candidates[&who.member], before, "its record carries it");
+    let evidence = Evidence { at: AuthorityTime(7), ..Evidence::default() };
+    let effects = state.apply(&evidence, &Command::Beat { who: who.clone(), priority: None });
+    assert_eq!(effects, [Effect::HeartbeatSeen]);
+    let expected = Row { timeout: secs(9), beat: before.beat.next(), seen: AuthorityTime(7), ..before };
+    assert_eq!(state.candidates[&who.member], expected);
+}
+
+/// Otherwise a change that was left unknown could land behind later ones that lead back to the same.
+#[test]
+fn a7_each_change_of_how_an_election_is_run_moves_the_revision_and_nothing_else_does() {
+    let mut state = initialised();
+    let other = ElectionConfig { lease: secs(7), ..ElectionConfig::default() };
+    for (command, moves) in [
+        (Command::Configure(other.clone()), true),
+        (Command::Configure(other), false),
+        (Command::Disable(Disable::Drain), true),
+        (Command::Disable(Disable::Drain), false),
+        (Command::Enable, true),
+        (Command::Enable, false),
+        (Command::RequestResign { epoch: None }, false),
+    ] {
+        let before = state.control.as_ref().unwrap().revision;
+        state.apply(&Evidence::default(), &command);
+        let revision = state.control.as_ref().unwrap().revision;
+        assert_eq!(revision > before, moves, "{command:?}");
+    }
+}
+
+#[test]
+fn d15_a_rival_is_another_candidate_that_may_be_elected_and_is_not_known_to_be_silent() {
+    let (a, b) = (named("a"), named("b"));
+    let silent = |age| Evidence { silent: [(b.member.clone(), age)].into(), ..Evidence::default() };
+    let mut state = ElectionState::default();
+    assert!(!state.rivals(&Evidence::default(), &a.member), "there is no election");
+    state = initialised();
+    join(&mut state, "a", 0);
+    assert!(!state.rivals(&Evidence::default(), &a.member), "it is alone");
+    join(&mut state, "b", 0);
+    assert!(state.rivals(&Evidence::default(), &a.member));
+    assert!(state.rivals(&silent(secs(6).saturating_sub(Duration::from_nanos(1))), &a.member));
+    assert!(!state.rivals(&silent(secs(6)), &a.member), "it was silent for too long");
+    state.apply(&Evidence::default(), &Command::Beat { who: b.clone(), priority: Some(0) });
+    assert!(!state.rivals(&Evidence::default(), &a.member), "it must not be elected");
+}

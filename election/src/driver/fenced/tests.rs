@@ -274,3 +274,15 @@ async fn h4_two_elections_have_counters_of_their_own() {
     let untouched = other.authority.stored(&other.election).await;
     assert!(one.stored().await.is_some() && untouched.is_none(), "{untouched:?}");
 }
+
+#[tokio::test]
+async fn j18_whoever_leaves_gives_back_the_term_that_it_names_and_no_other() {
+    let store = Stores::memory().unwrap().store();
+    let mut a = player(&store, "a").await;
+    let held = a.win().await;
+    assert_eq!(a.oracle.leave(None).await, Ok(false));
+    let term = Term { epoch: held.term.epoch.next(), ..held.term.clone() };
+    let another = Grant { term, ..held.clone() };
+    assert_eq!(a.oracle.leave(Some(&another)).await, Ok(false));
+    assert_eq!(a.oracle.leave(Some(&held)).await, Ok(true));
+}

@@ -164,3 +164,21 @@ async fn i1_what_the_other_system_tells_brings_the_next_question_forward() {
     system.tell();
     assert_eq!(signals.next().await, Some(Signal::Wakeup));
 }
+
+#[tokio::test(start_paused = true)]
+async fn j11_a_term_is_over_when_another_leads_there_and_does_not_come_back() {
+    let system = System::that_says(Leads::Here);
+    let mut oracle = oracle(&system).await;
+    let Ok(Verdict::Granted(held)) = oracle.claim(attempt()).await else { panic!("it leads there") };
+    assert_eq!(held.refresh_in, Some(VALIDITY / 3));
+    system.now(Says::This(other()));
+    let Ok(Verdict::Denied(denial)) = oracle.refresh(attempt(), &held).await else { panic!("it lost") };
+    assert_eq!(denial.leader.map(|term| term.leader.to_string()).as_deref(), Some("other"));
+    // It leads there again: that is another term.
+    system.now(Says::This(Leads::Here));
+    let Ok(Verdict::Denied(denial)) = oracle.refresh(attempt(), &held).await else { panic!("it is over") };
+    assert_eq!(denial.why, Refusal::TermOver);
+    let Ok(Verdict::Granted(next)) = oracle.claim(attempt()).await else { panic!("it leads there") };
+    assert_ne!(next.term, held.term);
+    assert_eq!(denial.leader, Some(next.term));
+}

@@ -63,13 +63,15 @@ mod tests {
     use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
     use callsign_store::{
-        Clock,
+        Clock, CommitOutcome, Transaction,
         ids::{Incarnation, MemberId},
         memory::MemoryStore,
     };
 
     use super::*;
-    use crate::{Candidate, Election, ElectionConfig, Policy};
+    use crate::{
+        Candidate, Election, ElectionConfig, LeaseOptions, LeaseOracle, Policy, driver::conformance::Player,
+    };
 
     #[tokio::test]
     async fn each_election_of_a_cluster_is_found_once_page_by_page() {
@@ -97,5 +99,30 @@ mod tests {
         assert_eq!(page(Some("a.b"), 2).await, ["a", "b"]);
         assert_eq!(page(Some("a"), 9).await, ["b"]);
         assert!(page(Some("b"), 9).await.is_empty() && page(None, 0).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn whoever_has_a_seat_is_shown_and_what_cannot_be_read_is_an_error() {
+        let store: SharedStore = Arc::new(MemoryStore::new());
+        let cluster = ClusterName::new("c").unwrap();
+        let keys = ClusterKeys::new(&cluster);
+        let (election, member) = (ElectionName::new("b").unwrap(), MemberId::new("one").unwrap());
+        let oracle = LeaseOracle::new(store.clone(), &cluster, LeaseOptions::default());
+        let mut player = Player::new(oracle, &election, &member);
+        player.init().await;
+        let held = player.win().await;
+        // It is of no election, and comes before all that are.
+        let stray = [keys.elections().start, b"(none)".to_vec()].concat();
+        let put = Transaction::new().put(stray, vec![1]);
+        assert!(matches!(store.commit(put).await, CommitOutcome::Committed(_)));
+        let lease = ElectionConfig::default().lease;
+        let seated = Seated { term: held.term, fence: held.fence, lease };
+        let found = seats(&store, &cluster, None, 9).await;
+        assert_eq!(found, Ok(vec![ElectionSeat { election: election.clone(), seated: Some(seated) }]));
+
+        let put = Transaction::new().put(keys.election(&election).seat(), b"garbage".to_vec());
+        assert!(matches!(store.commit(put).await, CommitOutcome::Committed(_)));
+        let found = seats(&store, &cluster, None, 9).await;
+        assert!(matches!(found, Err(ElectionError::Corrupt { what: "seat", .. })), "{found:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! The rows of requirements that a lease on any store has to meet, each on every store.
 #![allow(clippy::unchecked_time_subtraction)] // all of them are known
 
+mod again;
 pub(crate) mod beds;
 mod campaigns;
 mod candidates;

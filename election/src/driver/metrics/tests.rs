@@ -89,3 +89,17 @@ async fn h10_an_election_moves_what_it_counts() {
     let said: BTreeSet<_> = seen.labels().map(|(_, said)| said).collect();
     assert!(!said.iter().any(|s| s.contains("first") || s.contains("second")), "nobody is named: {said:?}");
 }
+
+#[test]
+fn an_answer_that_may_have_been_carried_out_is_counted_as_unknown() {
+    let transient = |maybe_committed| Fault::Transient { maybe_committed, cause: "away".to_owned() };
+    for (fault, label) in [
+        (transient(true), "unknown"),
+        (transient(false), "failed"),
+        (Fault::Fatal("no".to_owned()), "failed"),
+    ] {
+        assert_eq!(verdict::<()>(&Err(fault.clone())), label);
+        assert_eq!(abdication(&Err(fault)), label);
+    }
+    assert_eq!((abdication(&Ok(true)), abdication(&Ok(false))), ("given_back", "was_gone"));
+}

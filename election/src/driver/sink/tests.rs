@@ -1,8 +1,10 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 use callsign_store::{
     ids::{Ballot, Epoch, Nonce},
     keys::read_key,
-    memory::Fate,
+    memory::{Fate, Fault, MemoryStore},
     open,
 };
 use futures::future::join;
@@ -305,5 +307,67 @@ async fn b2_no_sink_takes_a_token_below_its_greatest_whoever_comes_when() {
             assert_eq!(taken, Err(SinkError::Fenced { by: epoch(greatest) }));
         }
         assert_eq!(value(&cell).await, Some(format!("{greatest}").into()));
+    }
+}
+
+#[tokio::test]
+async fn a_sink_that_others_write_to_all_the_time_is_busy_unless_a_try_may_have_been_carried_out() {
+    let line = MemoryStore::new();
+    let store: SharedStore = Arc::new(line.clone());
+    let cell = cell::<ByEpoch>(&store);
+    let conflicts = |many: usize| {
+        for _ in 0..many {
+            line.inject(Fault::Conflict);
+        }
+    };
+    conflicts(CHANGE_TRIES);
+    let refused = cell.write(epoch(1), "1", Nonce(1)).await;
+    assert!(matches!(refused, Err(SinkError::Unavailable(_))), "{refused:?}");
+    assert_eq!(cell.read().await, Ok(None));
+    conflicts(CHANGE_TRIES - 1);
+    assert_eq!(cell.write(epoch(1), "1", Nonce(1)).await, Ok(()), "with the last try");
+    line.inject(Fault::Unknown(Fate::LandsLater));
+    conflicts(CHANGE_TRIES - 1);
+    assert_eq!(cell.write(epoch(1), "2", Nonce(2)).await, Err(SinkError::Unknown));
+}
+
+#[tokio::test]
+async fn an_outage_after_an_unknown_write_that_is_known_not_to_be_there_is_certain() {
+    let data = MemoryStore::new();
+    let line = data.connect("mine");
+    let faulty = Faulty::over(&(Arc::new(line.clone()) as SharedStore));
+    let (mine, theirs) =
+        (cell::<ByEpoch>(&faulty.shared()), cell::<ByEpoch>(&(Arc::new(data) as SharedStore)));
+    faulty.lose(Fate::NotApplied);
+    faulty.pause();
+    let late = mine.write(epoch(5), "mine", Nonce(1));
+    let meanwhile = async {
+        faulty.has_stopped().await;
+        theirs.write(epoch(4), "theirs", Nonce(2)).await.unwrap();
+        line.inject(Fault::Unavailable);
+        faulty.go_on();
+    };
+    let refused = join(late, meanwhile).await.0;
+    assert!(matches!(refused, Err(SinkError::Unavailable(_))), "{refused:?}");
+    assert_eq!(value(&theirs).await, Some("theirs".into()));
+}
+
+#[tokio::test]
+async fn an_unknown_write_of_a_register_stays_unknown_if_others_may_have_come_over_it() {
+    let store = open("memory:").unwrap();
+    let faulty = Faulty::over(&store);
+    let (mine, theirs) = (register(&faulty.shared()), register(&store));
+    let fenced = Err(SinkError::Fenced { by: ballot(21) });
+    for (n, fate, expected) in [(10, Fate::Applied, Err(SinkError::Unknown)), (20, Fate::NotApplied, fenced)]
+    {
+        faulty.lose(fate);
+        faulty.pause();
+        let late = mine.write(ballot(n), "mine", Nonce(n));
+        let meanwhile = async {
+            faulty.has_stopped().await;
+            theirs.write(ballot(n + 1), "theirs", Nonce(n + 1)).await.unwrap();
+            faulty.go_on();
+        };
+        assert_eq!(join(late, meanwhile).await.0, expected, "{fate:?}");
     }
 }

@@ -21,6 +21,8 @@ mod lineage;
 mod observe;
 mod observed;
 mod own;
+mod suspecting;
+mod sweeping;
 
 const S: u64 = 10_000;
 const TRUST_WINDOW: u64 = 9_490;

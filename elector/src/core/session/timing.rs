@@ -221,4 +221,21 @@ mod tests {
         let timing = SessionTiming::for_lease(MAX_LEASE + Duration::from_millis(1));
         assert!(matches!(timing.validate(), Err(TimingError::LeaseTooLong { .. })));
     }
+
+    #[test]
+    fn durations_at_their_bounds_are_taken_and_those_behind_them_are_not() {
+        let usual = SessionTiming::default();
+        let longest = SessionTiming::for_lease(MAX_LEASE);
+        let seldom = SessionTiming { observe_every: Duration::from_secs(2), ..usual };
+        let often = SessionTiming { beat_every: MIN_EVERY, observe_every: MIN_EVERY, ..usual };
+        // Two and a half of these are the window of 9490 ms.
+        let full = SessionTiming { beat_every: Duration::from_millis(3_796), ..usual };
+        for timing in [longest, seldom, often, full] {
+            assert_eq!(timing.validate(), Ok(()));
+        }
+        let too_full = SessionTiming { beat_every: Duration::from_millis(3_797), ..usual };
+        assert!(matches!(too_full.validate(), Err(TimingError::NoRoom { .. })));
+        let too_often = SessionTiming { observe_every: MIN_EVERY / 2, ..usual };
+        assert!(matches!(too_often.validate(), Err(TimingError::TooOften { what: "observe_every", .. })));
+    }
 }

@@ -7,6 +7,7 @@ use crate::core::record::SessionRecord;
 
 mod configuring;
 mod draining;
+mod dropped;
 mod room;
 
 pub(super) fn node(name: &str) -> NodeName {

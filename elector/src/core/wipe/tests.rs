@@ -9,7 +9,10 @@ use callsign_store::{
 use futures::executor::block_on;
 
 use super::*;
-use crate::core::record::{AuthorRecord, Leader, Lock, LogEnd, MembershipEvent};
+use crate::core::{
+    lineage::LineageId,
+    record::{AuthorRecord, Leader, Lock, LogEnd, MembershipEvent},
+};
 
 struct Bed {
     memory: MemoryStore,
@@ -234,4 +237,119 @@ fn what_cannot_be_read_is_said_and_is_not_absent() {
     let found = bed.found();
     assert_eq!(found.counters_unread().len(), 1, "{:?}", found.counters_unread());
     assert_eq!(found.others_unread().len(), 2, "{:?}", found.others_unread());
+}
+
+/// Fenced, and with its log still there.
+fn fenced() -> Bed {
+    let bed = bed(false);
+    assert!(matches!(bed.commit(fence(&bed.keys, &bed.found())), CommitOutcome::Committed(_)));
+    bed
+}
+
+/// A transaction commits as the store is, and not where one of these keys has changed.
+fn refused_if_altered(bed: &Bed, transaction: &Transaction, relied: &[Key]) {
+    assert!(matches!(bed.memory.data().apply(transaction), CommitOutcome::Committed(_)));
+    for key in relied {
+        let mut altered = bed.memory.data();
+        altered.apply(&Transaction::new().put(key.clone(), b"altered".to_vec()));
+        let outcome = altered.apply(transaction);
+        assert_eq!(outcome, CommitOutcome::Conflict, "{}", String::from_utf8_lossy(key));
+    }
+}
+
+#[test]
+fn each_step_of_a_wipe_is_refused_where_what_it_was_decided_from_has_changed() {
+    let bed = bed(false);
+    let keys = &bed.keys;
+    let lineage = keys.cluster().lineage();
+    let counters = [keys.term(), keys.lock(), keys.commit(), keys.floor(), keys.queue(), lineage.clone()];
+    let mut relied = counters.to_vec();
+    for name in ["a", "b"] {
+        relied.extend([keys.member(&node(name)), keys.cluster().session(&node(name))]);
+    }
+    refused_if_altered(&bed, &fence(keys, &bed.found()), &relied);
+
+    let bed = fenced();
+    let found = bed.found();
+    let piece = bed.next_piece(&found).unwrap();
+    refused_if_altered(&bed, &piece, &[bed.keys.floor(), lineage]);
+    refused_if_altered(&bed, &forget(&bed.keys, &found), &counters);
+}
+
+#[test]
+fn a_registry_that_somebody_has_come_to_is_not_fenced_any_more() {
+    let led = |keys: &RegistryKeys| {
+        let leader = Leader { node: node("a"), incarnation: Incarnation(7), token: Token(4) };
+        let (epoch, ballot, elected_at) = (Epoch(11), Ballot(14), Version(3));
+        let term = Term { leader: Some(leader), epoch, ballot, elected_at };
+        Transaction::new().put(keys.term(), term.to_value())
+    };
+    let changes: [fn(&RegistryKeys) -> Transaction; 6] = [
+        led,
+        |keys| Transaction::new().put(keys.lock(), b"held".to_vec()),
+        // The entry was taken off the queue.
+        |keys| Transaction::new().put(keys.queue(), b"the last entry".to_vec()),
+        |keys| Transaction::new().append(keys.queue(), b"somebody joins".to_vec()),
+        |keys| Transaction::new().put(keys.member(&node("c")), row("c")),
+        |keys| Transaction::new().put(keys.floor(), PositionRecord(Position(2505)).to_value()),
+    ];
+    for (nth, change) in changes.into_iter().enumerate() {
+        let bed = fenced();
+        assert!(bed.found().is_fenced());
+        bed.commit(change(&bed.keys));
+        assert!(!bed.found().is_fenced(), "change {nth}");
+    }
+}
+
+#[test]
+fn a_fence_lowers_no_floor_and_takes_the_settings_and_the_marks_of_open_sessions_along() {
+    let bed = bed(true);
+    let mark = bed.keys.cluster().open_mark(&node("a"));
+    let (floor, settings) = (bed.keys.floor(), bed.keys.settings());
+    let all = Transaction::new()
+        .put(floor.clone(), PositionRecord(Position(3000)).to_value())
+        .put(settings.clone(), b"set".to_vec())
+        .put(mark.clone(), b"open".to_vec());
+    bed.commit(all);
+    assert!(matches!(bed.commit(fence(&bed.keys, &bed.found())), CommitOutcome::Committed(_)));
+    assert_eq!([bed.value(mark), bed.value(settings)], [None, None]);
+    assert_eq!(bed.value(floor), Some(PositionRecord(Position(3000)).to_value()));
+}
+
+#[test]
+fn in_a_later_lineage_its_own_positions_are_counted_and_epochs_go_on_from_its_beginning() {
+    let bed = bed(false);
+    let first = LineageNumber(1).after(0);
+    let id = LineageId { number: LineageNumber(1), nonce: Nonce(2) };
+    let lineage = Lineage { id, greatest_lease: Duration::from_secs(10) };
+    let end = LogEnd { position: Position(first + 4), nonce: Nonce(5) };
+    let all = Transaction::new().put(bed.keys.cluster().lineage(), lineage.to_value());
+    bed.commit(all.put(bed.keys.commit(), end.to_value()));
+    assert_eq!(bed.found().logged(), 5);
+    assert!(matches!(bed.commit(fence(&bed.keys, &bed.found())), CommitOutcome::Committed(_)));
+    assert_eq!(bed.found().counters(), (Epoch(first), end.position));
+    let term = Term::from_value(&bed.value(bed.keys.term()).unwrap()).unwrap();
+    assert_eq!(term.ballot, Ballot(first));
+}
+
+#[test]
+fn the_log_of_a_registry_that_is_not_fenced_is_not_swept() {
+    let bed = bed(false);
+    assert_eq!(bed.next_piece(&bed.found()), None);
+}
+
+#[test]
+fn of_more_entries_than_are_read_it_cannot_be_said_who_lives() {
+    let bed = bed(false);
+    let append = |count: usize| {
+        let all = (0..count).fold(Transaction::new(), |all, _| all.append(bed.keys.queue(), b"?".to_vec()));
+        assert!(matches!(bed.commit(all), CommitOutcome::Committed(_)));
+    };
+    // One is there already.
+    for count in [3000, 3000, 3998] {
+        append(count);
+    }
+    assert!(bed.found().others_unread().is_empty());
+    append(1);
+    assert_eq!(bed.found().others_unread(), ["there are more than 10000 entries of the queue"]);
 }

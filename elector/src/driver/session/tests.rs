@@ -403,3 +403,51 @@ async fn what_is_in_the_way_of_opening_is_said() {
     let refused = bare::open(store, Clock::runtime(), config, OPEN_WAIT, Supervisor::new()).await;
     assert!(matches!(refused, Err(OpenSessionError::Timing(_))), "{refused:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn whenever_it_is_asked_it_says_the_same_of_how_it_left() {
+    for fault in [None, Some(Fault::Unavailable)] {
+        let store = Arc::new(TestStore::default());
+        let session = open(&store, "a", 7).await;
+        store.fail(fault);
+        let (one, other) = tokio::join!(session.leave(), session.leave());
+        assert_eq!(one.is_ok(), fault.is_none(), "{one:?}");
+        assert_eq!(other, one);
+        session.inner.actor.wait(None).await.unwrap();
+        assert_eq!((session.leave().await, session.close().await), (one.clone(), one));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_dropped_while_it_leaves_is_closed_nevertheless() {
+    let store = Arc::new(TestStore::default());
+    let session = open(&store, "a", 7).await;
+    let (trust, leaves) = (session.trust(), session.driver.clone());
+    store.fail(Some(Fault::Silence));
+    let leaving = tokio::spawn(async move { leaves.leave().await });
+    until(|| trust.check().is_err()).await;
+    // Whoever waited for it has given up, and nobody holds it any more.
+    leaving.abort();
+    assert!(leaving.await.is_err());
+    drop(session);
+    store.fail(None);
+    until(|| !stored(&store, "a").unwrap().open).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_opening_that_fails_says_what_the_store_said() {
+    let refused = OpenSessionError::StoreUnavailable;
+    for (fault, obstacle) in [
+        (Fault::Silence, Obstacle::NoAnswer),
+        (Fault::Unavailable, Obstacle::Unavailable("told so".to_owned())),
+    ] {
+        let store = Arc::new(TestStore::default());
+        store.fail(Some(fault));
+        let opened = try_open(&store, "a", 7, OPEN_WAIT * 5).await;
+        assert_eq!(opened.unwrap_err(), refused(obstacle));
+    }
+    let store = Arc::new(TestStore::default());
+    store.fail_guards(Some(Fault::Unavailable));
+    let opened = try_open(&store, "a", 7, OPEN_WAIT * 5).await;
+    assert_eq!(opened.unwrap_err(), refused(Obstacle::Unavailable("no locks".to_owned())));
+}

@@ -309,6 +309,22 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_kept_of_a_claim_that_has_ended_once_many_names_have_changed() {
+        let (mut waiting, lock) = (Waiting::new(), GroupId::semaphore("x", 1));
+        for actor in 1..=4 {
+            waiting.joins(&lock, actor);
+        }
+        assert_eq!(waiting.told().0, [1]);
+        // The log is to free the row of the last one yet.
+        let last = lock.member(&waiting.session, 4);
+        assert!(waiting.host.end_claim(&last, None, &mut Vec::new()).is_some());
+        waiting.host.many_changed();
+        assert_eq!(waiting.told().0, [0; 0]);
+        let left = waiting.host.places.waiting[lock.key()].iter().map(|(position, _)| position.0);
+        assert_eq!(left.collect::<Vec<_>>(), [2, 3]);
+    }
+
+    #[test]
     fn whoever_stands_behind_a_place_without_a_row_is_looked_at() {
         let (mut waiting, lock) = (Waiting::new(), GroupId::semaphore("x", 1));
         for actor in 1..=3 {

@@ -414,3 +414,22 @@ fn a_host_knows_the_session_of_which_it_hears_late() {
         assert_eq!((host.session(), effects), (Some(&session(1)), vec![]));
     }
 }
+
+#[test]
+fn what_the_log_frees_of_a_former_registration_or_session_is_nothing_to_a_claim() {
+    let mut alone = Alone::holding();
+    let row = alone.replica.row("x").unwrap();
+    let of_other_token = Row { position: Position(7), ..row.clone() };
+    let of_other_session = Row { session: Arc::new(session(2)), ..row.clone() };
+    let freed = |alone: &mut Alone, row: Row| {
+        let applied = Applied { own_freed: vec![("x".into(), row)], ..Applied::default() };
+        let mut effects = Vec::new();
+        alone.host.on_applied(&applied, &mut effects);
+        effects
+    };
+    for other in [of_other_token, of_other_session] {
+        assert_eq!(freed(&mut alone, other), []);
+    }
+    assert_eq!(freed(&mut alone, row)[0], Effect::Flag { claim: CallId(1) });
+    assert!(alone.host.claims().is_empty());
+}

@@ -118,6 +118,11 @@ pub enum Call {
 }
 
 impl Call {
+    /// Whether it is over when its caller waits no more: it changes nothing, and nobody else hears of it.
+    pub fn only_waits(&self) -> bool {
+        matches!(self, Self::Consistent { .. } | Self::WaitFor { .. } | Self::Ready)
+    }
+
     /// What its caller is told if the member does not answer.
     pub fn silence(&self) -> Silence {
         match self {

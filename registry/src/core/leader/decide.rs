@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use callsign_transport::Permits;
 
-    use crate::core::{meta::Meta, name::Name, table::RequestNumber};
+    use crate::core::{meta::Meta, name::Name, table::RequestNumber, why::GivenUp};
 
     fn session(node: &str) -> Arc<SessionId> {
         let node = NodeName::new(node).unwrap();
@@ -266,6 +266,30 @@ mod tests {
         assert!(matches!(decided(&replica, &a, 9, start()), (None, Verdict::Taken { .. })));
         let register = Wish::Register { actor: Some(5), kind: Kind(7), meta: None };
         assert_eq!(decided(&replica, &a, 9, register), (None, granted(3)));
+    }
+
+    #[test]
+    fn a_name_is_granted_again_only_to_the_same_actor_for_the_same_messages() {
+        let (replica, a, b) = (replica(), session("a"), session("b"));
+        let register = |actor, kind| Wish::Register { actor: Some(actor), kind: Kind(kind), meta: None };
+        let again = Verdict::Granted { token: Position(1), revision: Position(2) };
+        assert_eq!(decided(&replica, &a, 9, register(5, 7)), (None, again));
+        for (session, actor, kind) in [(&a, 6, 7), (&a, 5, 8), (&b, 5, 7)] {
+            let (op, verdict) = decided(&replica, session, 9, register(actor, kind));
+            assert!(op.is_none() && matches!(verdict, Verdict::Taken { .. }), "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_given_up_by_its_own_session_under_its_present_token() {
+        let (replica, a, b) = (replica(), session("a"), session("b"));
+        let unregister = |token| Wish::Unregister { position: Position(token), why: GivenUp::Unregistered };
+        let (op, verdict) = decided(&replica, &a, 9, unregister(1));
+        assert_eq!((op.is_some(), verdict), (true, Verdict::Released));
+        for (session, token) in [(&a, 2), (&b, 1)] {
+            let released = (None, Verdict::Released);
+            assert_eq!(decided(&replica, session, 9, unregister(token)), released, "it is not there");
+        }
     }
 
     #[test]

@@ -76,4 +76,9 @@ impl<T: Table> Member<T> {
             }
         }
     }
+
+    pub(super) fn on_given_up(&mut self, call: CallId) {
+        self.reads.forget(call);
+        self.ready.retain(|(waits, _)| *waits != call);
+    }
 }

@@ -3,6 +3,7 @@
 mod changing;
 mod deltas;
 mod duty;
+mod given_up;
 mod lag;
 mod leading;
 mod links;

@@ -1,21 +1,28 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use callsign_elector::{
-    elector::{Input as ElectorInput, Notice},
+    elector::{Input as ElectorInput, Notice, View},
     lineage::{LineageId, LineageNumber},
-    record::Lineage,
+    record::{Lineage, MemberRow, SessionRecord},
     session::{Effect as SessionEffect, SessionTiming},
 };
 use callsign_store::{
     Limits, StoreError, Transaction,
-    ids::{ClusterName, Incarnation, Nonce, SessionId, SessionNumber},
+    ids::{Beat, ClusterName, Incarnation, Nonce, SessionId, SessionNumber, Token},
     keys::ClusterKeys,
     mvcc::Mvcc,
     record::Record,
 };
 
 use super::*;
-use crate::core::input::Input;
+use crate::core::{
+    input::{Input, Now},
+    member::{MemberConfig, nothing_known},
+    name::Name,
+    registry::{RegistryCore, RegistryEffect},
+    table::Row,
+    tuning::Tuning,
+};
 
 fn registry(name: &str) -> RegistryName {
     RegistryName::new(name).unwrap()
@@ -343,4 +350,45 @@ fn the_session_hears_what_registries_say_in_the_order_in_which_they_say_it() {
     assert_eq!(take(), Some(session::Input::Leads(true)));
     assert_eq!(take(), Some(session::Input::Leads(false)));
     assert_eq!(take(), None);
+}
+
+#[test]
+fn a_registry_says_who_its_members_are_when_they_change_and_whose_sessions_are_open_but_its_own() {
+    let of = |name: &str| {
+        let (node, incarnation, number) = (NodeName::new(name).unwrap(), Incarnation(2), SessionNumber(1));
+        SessionId { node, incarnation, number }
+    };
+    let mut view = nothing_known();
+    for name in ["a", "b", "c"] {
+        let row = MemberRow {
+            token: Token(1),
+            session: of(name),
+            address: format!("{name}:1"),
+            admin: None,
+            priority: 1,
+            synced: true,
+            empty: false,
+            accuses: None,
+            draining: false,
+        };
+        view.members.insert(of(name).node, row);
+        let (incarnation, number, lease) = (Incarnation(2), SessionNumber(1), Duration::from_secs(9));
+        let record = SessionRecord { incarnation, number, lease, beat: Beat(1), open: name != "c" };
+        view.sessions.insert(of(name).node, Some(record));
+    }
+    let cluster = ClusterKeys::new(&ClusterName::new("c").unwrap());
+    let (me, incarnation, keys) = (of("a").node, Incarnation(2), cluster.registry(&registry("alone")));
+    let config = MemberConfig { me, incarnation, keys, seed: 1, tuning: Tuning::default() };
+    let mut core = RegistryCore::of_member(config, BTreeMap::<Name, Row>::new());
+    let mut shows = |view: &View| {
+        let (now, mut effects) = (Now { time: Time(Duration::from_secs(100)), trusted: None }, Vec::new());
+        core.step(now, Told::Member(Input::View(Arc::new(view.clone()))), &mut effects);
+        effects
+    };
+    let open = || RegistryEffect::Confirmed(of("b").node, Incarnation(2));
+    let are = |nodes: &[&str]| RegistryEffect::ToNode(NodeInput::Members(registry("alone"), members(nodes)));
+    assert_eq!(shows(&view), [open(), are(&["a", "b", "c"])]);
+    assert_eq!(shows(&view), [open()], "they are the same");
+    view.members.remove(&of("c").node);
+    assert_eq!(shows(&view), [open(), are(&["a", "b"])]);
 }

@@ -519,3 +519,20 @@ fn where_nobody_watches_nothing_that_is_swept_is_kept_for_watches() {
     }
     assert!(!replica.memory().is_waiting());
 }
+
+#[test]
+fn of_a_session_without_names_nothing_is_remembered_and_nothing_is_sent() {
+    let mut replica = replica();
+    let known = |replica: &Held| -> Vec<String> {
+        replica.sessions().keys().map(|session| session.node.to_string()).collect()
+    };
+    // Each batch lists the sessions of a and of b.
+    replica.apply(&batch(1, vec![register("x")]));
+    assert_eq!(known(&replica), ["a"]);
+    replica.apply(&batch(2, vec![unregister("x", 1)]));
+    assert_eq!(known(&replica), [""; 0]);
+    let key = (node("b"), 1);
+    replica.touched.insert(key.clone(), Touched::at_most(9));
+    replica.apply(&batch(3, vec![Op::HostGone { session: 1 }]));
+    assert!(replica.touched.get_mut(&key).unwrap().take_gone().is_empty());
+}

@@ -191,3 +191,9 @@ fn it_is_looked_into_from_time_to_time_and_memory_goes_with_the_log() {
     let (second, _) = cutter.cuts_after(Duration::from_millis(1)).unwrap();
     assert_eq!(cutter.trim.on_commit(second, &CommitOutcome::Conflict), None);
 }
+
+#[test]
+fn nothing_is_cut_while_nothing_was_heard_of_a_synced_member_however_little_is_worth_it() {
+    let mut cutter = Cutter::of(&[("a", true, None), ("b", true, None)], 1, 1 << 20);
+    assert_eq!(cutter.floor(), None);
+}

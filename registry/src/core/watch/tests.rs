@@ -1,3 +1,5 @@
+mod remembering;
+
 use callsign_elector::record::LogEnd;
 use callsign_store::{
     ids::{Epoch, Incarnation, NodeName, Nonce, SessionId, SessionNumber},

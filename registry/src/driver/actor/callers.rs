@@ -1,5 +1,7 @@
 //! What a member shares with those who call it, and how they are answered.
 
+mod waits;
+
 use std::{
     collections::{HashMap, HashSet},
     future::Future,
@@ -25,6 +27,7 @@ use ractor::{ActorCell, ActorRef};
 use tokio::sync::{Notify, oneshot};
 use tracing::Span;
 
+use self::waits::Waits;
 use super::{Flag, Kick, Parts, holding::Holding, trusted::Trusted, watched::Watched, watching::Watching};
 use crate::{
     core::{
@@ -504,7 +507,7 @@ impl Shared {
         let clock = self.trust.clock();
         let begun = clock.now();
         let (until, at) = (begun + within + HANGS, self.status.load().position);
-        let silence = call.silence();
+        let (silence, only_waits) = (call.silence(), call.only_waits());
         let (answer, answered) = oneshot::channel();
         let trace = trace::context_of(&Span::none()).map(Box::new);
         lock(&self.answers).insert(id, Waiting { answer, since: begun, trace });
@@ -514,6 +517,7 @@ impl Shared {
         if has_ended {
             lock(&self.answers).remove(&id);
         }
+        let waits = Waits::new(self, only_waits.then_some(id));
         async move {
             let answer = if has_ended {
                 None
@@ -526,7 +530,7 @@ impl Shared {
             };
             // The member, which would say when to forget it, has ended.
             if answer.is_none() {
-                self.forget(id);
+                waits.shared().forget(id);
             }
             answer
         }

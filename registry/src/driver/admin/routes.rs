@@ -79,3 +79,14 @@ async fn metrics(State(admin): State<Shared>) -> Response {
     // The version of the text format.
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_waits_as_long_as_it_says_and_not_for_ever() {
+        let waits = [None, Some(0), Some(1500), Some(u64::MAX)].map(millis);
+        assert_eq!(waits, [DEFAULT_WAIT, Duration::ZERO, Duration::from_millis(1500), LONGEST_WAIT]);
+    }
+}

@@ -1,6 +1,6 @@
 //! The router as a program embeds it.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -14,7 +14,8 @@ use tower::ServiceExt;
 
 use super::{Admin, AdminToken, HttpRefusal, Registries, router};
 use crate::{
-    Clock, Config, MemoryNetwork, MemoryStore, Network, RegisterError, Registry, SharedStore,
+    Clock, Config, MemoryNetwork, MemoryStore, Meta, Network, RegisterError, RegisterOptions, Registry,
+    Settings, SharedStore,
     driver::seat::seat,
     tests::driver::{Cluster, until},
 };
@@ -346,4 +347,101 @@ async fn a_node_that_has_lost_its_store_and_its_session_is_live_and_not_ready() 
     registry.ready(Duration::from_secs(60)).await.unwrap();
     registry.leave().await.unwrap();
     assert_eq!(get(&router, "/live").await["live"], true, "it ends in good order");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_lacks_the_token_is_told_how_to_show_it_and_nobody_else_is() {
+    let router = Admin::new(&node().await).token(AdminToken::new(TOKEN).unwrap()).router();
+    let asked = async |request: Builder| {
+        let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let how = answer.headers().get(header::WWW_AUTHENTICATE).map(|how| how.as_bytes().to_vec());
+        (answer.status(), how)
+    };
+    let told = Some(b"Bearer".to_vec());
+    assert_eq!(asked(asking("GET", "/status")).await, (StatusCode::UNAUTHORIZED, told));
+    let of_a_page = asking("GET", "/status").header(header::ORIGIN, "https://evil.example");
+    assert_eq!(asked(of_a_page).await, (StatusCode::FORBIDDEN, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_says_which_process_it_is_and_what_it_has() {
+    let registry = node().await;
+    registry.register("x", &seat().await.unwrap()).await.unwrap();
+    let other = registry.join_beside("other").await.unwrap();
+    other.ready(Duration::from_secs(60)).await.unwrap();
+    let router = Admin::new(Registries::of(&registry).beside(&other)).router();
+    for (path, name, names) in [("/status", "default", 1), ("/status?registry=other", "other", 0)] {
+        let status = get(&router, path).await;
+        assert_eq!(status["pid"], std::process::id());
+        assert_eq!(status["listen"], registry.local_addr().to_string());
+        assert_eq!((&status["registry"], &status["names"]), (&name.into(), &names.into()));
+        assert_eq!(status["ready"], true);
+        assert_eq!(status["settings"]["set"], json!([]));
+        let admission = &status["admission"];
+        assert_eq!(admission["unauthenticated"], 0);
+        assert_eq!(admission["certificate_expires_in_s"], Value::Null);
+        assert!(admission["refused"].is_object(), "{admission}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_come_page_by_page_and_only_those_that_are_wanted() {
+    let registry = node().await;
+    for name in ["desk/1", "desk/2"] {
+        registry.register(name, &seat().await.unwrap()).await.unwrap();
+    }
+    let zone = Meta::new(&BTreeMap::from([("zone", "eu"), ("rack", "7")])).unwrap();
+    let options = RegisterOptions::default().meta(zone);
+    registry.register_with("lamp", &seat().await.unwrap(), options).await.unwrap();
+    let router = router(&registry);
+    for (query, names, next) in [
+        ("", json!(["desk/1", "desk/2", "lamp"]), Value::Null),
+        ("?limit=2", json!(["desk/1", "desk/2"]), "desk/2".into()),
+        ("?limit=2&after=desk/2", json!(["lamp"]), Value::Null),
+        ("?prefix=desk/", json!(["desk/1", "desk/2"]), Value::Null),
+        ("?node=a&limit=1", json!(["desk/1"]), "desk/1".into()),
+        ("?node=b", json!([]), Value::Null),
+        ("?meta=zone=eu,rack=7", json!(["lamp"]), Value::Null),
+        ("?meta=zone=eu,rack=8", json!([]), Value::Null),
+    ] {
+        let page = get(&router, &format!("/names{query}")).await;
+        assert_eq!(page, json!({"names": names, "next": next}), "{query}");
+        let page = get(&router, &format!("/entries{query}")).await;
+        let of_entries: Vec<_> =
+            page["entries"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+        assert_eq!((json!(of_entries), &page["next"]), (names, &next), "{query}");
+    }
+    assert_eq!(get(&router, "/entries?prefix=lamp").await["entries"][0]["meta"]["zone"], "eu");
+    assert_eq!(answer(&router, asking("GET", "/names?meta=zone")).await.1["error"], "bad_meta");
+    for (query, count) in [("", 3), ("?node=a", 3), ("?node=b", 0)] {
+        assert_eq!(get(&router, &format!("/count{query}")).await["count"], count, "{query}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_wants_the_present_holder_is_told_when_the_store_does_not_say_it() {
+    let store = MemoryStore::new();
+    let registry = node_over(&store).await;
+    registry.register("x", &seat().await.unwrap()).await.unwrap();
+    let router = router(&registry);
+    assert_eq!(get(&router, "/whereis?name=x&consistent=true").await["name"], "x");
+    store.outage();
+    assert_eq!(get(&router, "/whereis?name=x").await["name"], "x");
+    let (status, body) = answer(&router, asking("GET", "/whereis?name=x&consistent=true&wait_ms=100")).await;
+    assert_eq!((status, &body["error"]), (StatusCode::SERVICE_UNAVAILABLE, &"store_unavailable".into()));
+    // It is not so for long.
+    let (status, _) = answer(&router, asking("GET", "/whereis?name=x")).await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_set_for_the_elections_is_shown_and_named() {
+    let registry = node().await;
+    let router = router(&registry);
+    let before = get(&router, "/members").await["settings"].clone();
+    let change = Settings::default().silence(Duration::from_millis(4000));
+    registry.configure(change, Duration::from_secs(60)).await.unwrap();
+    let after = get(&router, "/members").await["settings"].clone();
+    assert_eq!((&before["set"], &after["set"]), (&json!([]), &json!(["silence_ms"])));
+    assert_eq!((&after["silence_ms"], &after["lock_timeout_ms"]), (&4000.into(), &before["lock_timeout_ms"]));
 }

@@ -302,3 +302,51 @@ impl Watching {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use callsign_election::{Denial, Refusal};
+
+    use super::*;
+    use crate::tests::driver::{Cluster, until};
+
+    /// Is asked for nothing, and says no by itself.
+    struct Denies;
+
+    impl Oracle for Denies {
+        type Fence = ();
+        type Info = ();
+
+        async fn claim(&mut self, _: Attempt) -> Result<Verdict<()>, Fault> {
+            panic!("nobody claims")
+        }
+
+        async fn refresh(&mut self, _: Attempt, _: &Grant<()>) -> Result<Verdict<()>, Fault> {
+            panic!("nobody holds anything")
+        }
+
+        async fn handle_info(&mut self, (): ()) -> Reaction<()> {
+            Reaction::Verdict(Verdict::Denied(Denial { why: Refusal::Held, leader: None, retry_in: None }))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_denial_that_nobody_asked_for_starts_the_monitor_too_which_ends_with_its_listener() {
+        let cluster = Cluster::new();
+        let node = cluster.node("a").await;
+        let looks = Arc::new(AtomicUsize::new(0));
+        let seen = looks.clone();
+        let monitored = Monitored::new(Denies, &node, "reports", MonitorSettings::default()).unwrap();
+        let mut monitored = monitored.observed_by(move |_| {
+            seen.fetch_add(1, Ordering::SeqCst);
+        });
+        let signals = monitored.signals();
+        assert!(monitored.follows.receiver_count() > 0, "the monitor waits for a denial");
+        assert!(matches!(monitored.handle_info(()).await, Reaction::Verdict(_)));
+        until("the leader is looked for", || looks.load(Ordering::SeqCst) > 0).await;
+        drop(signals);
+        until("the monitor has ended", || monitored.follows.receiver_count() == 0).await;
+    }
+}

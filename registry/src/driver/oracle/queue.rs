@@ -171,3 +171,43 @@ impl Oracle for QueueOracle {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use callsign_store::{
+        Store, Transaction,
+        ids::{Incarnation, Nonce},
+    };
+
+    use super::*;
+    use crate::tests::driver::Cluster;
+
+    const ATTEMPT: Attempt = Attempt { nonce: Nonce(1) };
+
+    /// A sink that checks the fence, by promise.
+    struct Ledger;
+    impl ChecksFence for Ledger {}
+
+    #[tokio::test(start_paused = true)]
+    async fn the_term_of_a_former_process_of_the_node_is_that_of_another() {
+        let cluster = Cluster::new();
+        let node = cluster.node("a").await;
+        let mut oracle = QueueOracle::new(&node, &Ledger);
+        let Ok(Verdict::Granted(grant)) = oracle.claim(ATTEMPT).await else { panic!("it leads") };
+        let mut former = oracle.read().await.unwrap();
+        former.leader.as_mut().unwrap().incarnation = Incarnation(grant.term.incarnation.0 ^ 1);
+        let written = Transaction::new().put(node.shared.keys.term(), former.to_value());
+        cluster.store.connect("a").commit(written).await;
+        // The node's member has not run since.
+        let claimed = oracle.claim(ATTEMPT).await;
+        assert!(
+            matches!(&claimed, Ok(Verdict::Denied(denial)) if denial.why == Refusal::Held),
+            "{claimed:?}"
+        );
+        let refreshed = oracle.refresh(ATTEMPT, &grant).await;
+        assert!(
+            matches!(&refreshed, Ok(Verdict::Denied(denial)) if denial.why == Refusal::TermOver),
+            "{refreshed:?}"
+        );
+    }
+}

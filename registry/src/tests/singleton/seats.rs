@@ -9,7 +9,7 @@ use ractor::ActorId;
 
 use super::{ByName, BySeat, Seats};
 use crate::{
-    BadName, MonitorEvent, MonitorSettings, Monitored, Registry, RegistryOracle,
+    BadName, MonitorEvent, MonitorSettings, Monitored, OnOutage, Registry, RegistryOracle,
     tests::driver::{Cluster, TEST_DEADLINE, until},
 };
 
@@ -221,4 +221,36 @@ async fn a_monitor_looks_for_the_leader_while_its_oracle_is_denied_and_not_befor
         .await;
     assert!(matches!(monitored.refresh(ATTEMPT, &led).await, Ok(Verdict::Denied(_))));
     until("it is watched", || *events.lock().unwrap() == ["started"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_may_be_over_if_it_was_asked_to_be_given_back_and_is_not_if_nobody_could_be_asked() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let mut oracle = ByName::oracle(&a);
+    let grant = granted(&mut oracle).await;
+    let hold = cluster.store.connect("a").hold_commits();
+    assert!(maybe_committed(oracle.abdicate(&grant).await), "it is on its way");
+    drop(hold);
+
+    let cluster = Cluster::new();
+    let b = Registry::join(cluster.config("b").on_outage(OnOutage::Fail)).await.unwrap();
+    assert!(b.ready(TEST_DEADLINE).await.is_ok());
+    let mut oracle = ByName::oracle(&b);
+    let grant = granted(&mut oracle).await;
+    cluster.store.outage_for_all();
+    until("it has lapsed", || b.lookup(SEAT).is_err()).await;
+    assert!(!maybe_committed(oracle.abdicate(&grant).await), "nothing is asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_by_name_does_not_wait_for_the_end_of_an_outage_also_where_other_calls_do() {
+    let cluster = Cluster::new();
+    let a = cluster.node("a").await;
+    let mut oracle = ByName::oracle(&a);
+    cluster.store.outage_for_all();
+    until("it has lapsed", || a.lookup(SEAT).is_err()).await;
+    let before = tokio::time::Instant::now();
+    assert!(!maybe_committed(oracle.claim(ATTEMPT).await));
+    assert_eq!(before.elapsed(), std::time::Duration::ZERO, "it has waited");
 }

@@ -170,3 +170,21 @@ async fn a_node_that_was_cut_off_looks_for_the_leader_from_the_beginning() {
     let looked = monitored().await;
     assert_eq!(looked, MonitorEvent::Failed { retry: 1, remaining: SETTINGS.timeout });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_is_looked_for_as_long_as_was_set_and_no_longer() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let singleton = advised_by_never(&node, &Arc::default()).await;
+    let mut events = singleton.subscribe();
+    let mut looks = 0;
+    let elapsed = loop {
+        let event = tokio::time::timeout(TEST_DEADLINE, events.next()).await.expect("an event comes");
+        match event.unwrap() {
+            SingletonEvent::Monitor(MonitorEvent::Failed { .. }) => looks += 1,
+            SingletonEvent::Monitor(MonitorEvent::Timeout { elapsed }) => break elapsed,
+            _ => {}
+        }
+    };
+    assert_eq!((looks, elapsed), (6, SETTINGS.timeout));
+}

@@ -366,4 +366,18 @@ mod tests {
         let said = String::from_utf8_lossy(&ran.stdout);
         assert!(ran.status.success() && said.contains("1 passed"), "{said}");
     }
+
+    #[test]
+    fn an_address_may_end_in_colons() {
+        assert_eq!(described("etcd://[fe80::]/p"), "etcd://[fe80::]:2379/p");
+        assert_eq!(described("etcd://[fe80::]:1,a/p"), "etcd://[fe80::]:1,a:2379/p");
+    }
+
+    #[test]
+    fn as_many_operations_as_servers_take_by_default_may_be_asked_for_and_two_are_the_stores_own() {
+        let checks = |url: &str| Address::parse(url).unwrap().limits().checks;
+        assert_eq!(checks("etcd://h/p"), Some(126));
+        assert_eq!(checks("etcd://h/p?operations=128"), Some(126));
+        assert_eq!(checks("etcd://h/p?operations=129"), Some(127));
+    }
 }

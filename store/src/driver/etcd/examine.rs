@@ -410,4 +410,22 @@ mod tests {
         assert_eq!(quota_in(metrics), Some(2 << 30));
         assert_eq!((quota_in("etcd_server_quota_backend_bytes 0\n"), quota_in("")), (None, None));
     }
+
+    #[test]
+    fn what_is_four_fifths_full_and_what_has_more_than_a_little_history_is_told() {
+        let sized = |size: i64| found(|f| f.members[0].1 = Ok(status(|s| s.db_size = size)));
+        assert!(sized(799).is_empty());
+        assert_eq!(sized(800), [("space", Verdict::Warning)]);
+        assert!(found(|f| f.revision = NEVER_COMPACTED).is_empty());
+    }
+
+    #[test]
+    fn an_alarm_is_told_with_the_member_that_raised_it() {
+        let said = |member, alarm| {
+            let facts = Facts { alarms: vec![AlarmMember { member, alarm }], ..fine() };
+            judge("etcd://a/p", &facts)[5].said.clone()
+        };
+        assert_eq!(said(2, NO_SPACE), "alarm at m2: NOSPACE: nothing more is taken");
+        assert_eq!(said(0x2a, 2), "alarm at 2a: CORRUPT: members hold different data");
+    }
 }

@@ -107,6 +107,8 @@ fn layout(row: &[u8]) -> i32 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
@@ -114,5 +116,18 @@ mod tests {
         assert_eq!(layout(b"1 00ff"), 1);
         assert_eq!(layout(b"2 00ff and more"), 2);
         assert_eq!((layout(b""), layout(b"\xff"), layout(b"one")), (-1, -1, -1));
+    }
+
+    #[test]
+    fn only_what_the_servers_themselves_refuse_for_good_is_refused() {
+        let said_by_the_client = |mut status: Status| {
+            status.set_source(Arc::new(std::io::Error::other("broken")));
+            status
+        };
+        let denied = || Status::permission_denied("etcdserver: permission denied");
+        let full = || Status::resource_exhausted("etcdserver: mvcc: database space exceeded");
+        assert!(is_refused(&denied()) && is_refused(&full()));
+        assert!(!is_refused(&Status::unavailable("etcdserver: no leader")));
+        assert!(!is_refused(&said_by_the_client(denied())) && !is_refused(&said_by_the_client(full())));
     }
 }

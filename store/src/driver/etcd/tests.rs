@@ -19,7 +19,7 @@ use crate::{
 
 mod answers;
 mod proxy;
-mod scripted;
+pub(super) mod scripted;
 
 use proxy::{Cut, Proxy};
 

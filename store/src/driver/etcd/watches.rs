@@ -370,9 +370,14 @@ async fn look_at(session: &Session, keys: &[Key]) -> Result<(u64, Vec<Option<u64
 #[cfg(test)]
 mod tests {
     use super::{
-        super::wire::{KeyValue, WatchEvent},
+        super::{
+            EtcdStore,
+            tests::scripted::Scripted,
+            wire::{KeyValue, WatchEvent},
+        },
         *,
     };
+    use crate::testing::TEST_DEADLINE;
 
     type Ends = oneshot::Receiver<Result<(), StoreError>>;
 
@@ -530,5 +535,27 @@ mod tests {
         assert!(book.is_empty());
         // etcd says so, too.
         book.heard(&canceled(1, 0)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_comes_on_a_stream_that_another_has_replaced_is_not_listened_to() {
+        let server = Scripted::start(vec![]).await;
+        let url = server.url("");
+        let store = tokio::task::spawn_blocking(move || EtcdStore::open(&url)).await.unwrap().unwrap();
+        let session = store.shared.line.session(Instant::now() + TEST_DEADLINE).await.unwrap();
+        let (events, _heard) = mpsc::unbounded_channel();
+        let mut keeper = Keeper::new(Space::new("p"), events);
+        keeper.on_event(Event::Up(session.clone()));
+        keeper.on_event(Event::Up(session));
+        let (ended, mut ends) = oneshot::channel();
+        keeper.on_event(Event::Watch(b"k".to_vec(), Version(5), ended));
+        keeper.on_event(Event::Said(1, event(1, PUT, 8)));
+        assert!(!has_ended(&mut ends));
+        keeper.on_event(Event::Over(1, "it broke".to_owned()));
+        assert!(keeper.stream.is_some());
+        keeper.on_event(Event::Said(2, event(1, PUT, 8)));
+        assert!(has_ended(&mut ends));
+        keeper.on_event(Event::Over(2, "it broke".to_owned()));
+        assert!(keeper.stream.is_none());
     }
 }

@@ -117,6 +117,7 @@ fn but_for_hosts(all: &Config) -> Config {
 #[cfg(test)]
 mod tests {
     use super::{super::address::Address, *};
+    use crate::testing::log::Listening;
 
     #[test]
     fn each_host_is_reached_with_all_that_is_said_for_all_of_them() {
@@ -153,5 +154,25 @@ mod tests {
         host.note(&origin("00000002"), &address.known);
         assert!(host.is_known_to_be_before(Timeline(3)));
         assert!(!host.is_known_to_be_before(Timeline(2)) && !host.is_known_to_be_before(Timeline(1)));
+    }
+
+    #[test]
+    fn a_promotion_and_an_old_primary_are_each_said_once() {
+        let log = Listening::to("callsign_store::driver::postgres::host");
+        let address = Address::parse("postgres://u@h,i/d").unwrap();
+        let note = |nth: usize, timeline: &str| {
+            let origin = Origin::read(timeline, "1", "f").unwrap();
+            address.hosts[nth].note(&origin, &address.known);
+        };
+        for (nth, timeline) in
+            [(0, "00000001"), (1, "00000002"), (0, "00000001"), (0, "00000001"), (1, "00000002")]
+        {
+            note(nth, timeline);
+        }
+        let said: Vec<_> = log.all().iter().map(|line| line["message"].clone()).collect();
+        let [promoted, old] = said.as_slice() else { panic!("{said:?}") };
+        assert!(promoted.contains("another server was promoted"), "{promoted}");
+        assert!(old.contains("h is an old primary: its timeline is 1, and 2 has been seen"), "{old}");
+        assert!(address.hosts[0].is_known_to_be_before(Timeline(2)), "also if it was the first of all");
     }
 }

@@ -224,6 +224,11 @@ impl Session {
     pub(super) fn was_given_up(&self) -> bool {
         futures::FutureExt::now_or_never(self.broken.notified()).is_some()
     }
+
+    /// How often it was doubted that its server is the primary still.
+    pub(super) fn doubts(&self) -> u64 {
+        *self.place.doubts.borrow()
+    }
 }
 
 /// Connects again whenever the connection is gone.
@@ -335,7 +340,14 @@ mod tests {
     use std::time::Duration;
 
     use super::{
-        super::{notice::spelled, schema, tests::commit_alone},
+        super::{
+            notice::spelled,
+            schema,
+            tests::{
+                commit_alone,
+                wire::{self, Said},
+            },
+        },
         *,
     };
     use crate::{
@@ -386,5 +398,20 @@ mod tests {
             panic!("{told:?}")
         };
         assert_eq!(*words, spelled(&put(b"a").writes));
+    }
+
+    #[tokio::test]
+    async fn after_a_commit_of_unknown_outcome_connections_begin_anew_where_another_host_may_take_over() {
+        for (hosts, anew) in [("h", 0), ("h,i", 1)] {
+            let (line, session) = wire::line(|_| Said::Done).await;
+            drop(line);
+            let session = Arc::into_inner(session).expect("nobody else has it");
+            let address = Address::parse(&format!("postgres://u@{hosts}/d")).unwrap();
+            let session = Session { place: Arc::new(Place::new(address, wire::IDENTITY)), ..session };
+            assert!(session.is_good(), "{hosts}");
+            session.met_unknown();
+            assert_eq!((session.doubts(), *session.place.anew.borrow()), (1, anew), "{hosts}");
+            assert_eq!(session.is_good(), anew == 0, "{hosts}");
+        }
     }
 }

@@ -30,6 +30,7 @@ macro_rules! server {
     };
 }
 
+mod doubts;
 mod failover;
 mod opening;
 mod proxy;

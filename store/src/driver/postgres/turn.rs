@@ -120,7 +120,15 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::pin::pin;
+
+    use futures::poll;
+
+    use super::{
+        super::tests::wire::{self, Said},
+        *,
+    };
+    use crate::testing::TEST_DEADLINE;
 
     fn queue(writes: &[usize]) -> Queue {
         let mut queue = Queue::default();
@@ -147,5 +155,19 @@ mod tests {
         let mut many = queue(&[1; MOST_TOGETHER + 2]);
         assert_eq!(taken(&mut many).len(), MOST_TOGETHER);
         assert_eq!(taken(&mut many).len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_whose_turn_does_not_come_in_time_was_not_done_and_waits_no_more() {
+        let (line, _session) = wire::line(|_| Said::Nothing).await;
+        let turn = Turn::default();
+        let put = || Transaction::new().put(b"k".to_vec(), vec![]);
+        let mut first = pin!(turn.commit(&line, put(), Instant::now() + TEST_DEADLINE));
+        assert!(poll!(&mut first).is_pending());
+        let late = turn.commit(&line, put(), Instant::now()).await;
+        let why = "earlier commits of this process are not done";
+        assert_eq!(late, CommitOutcome::Unavailable(why.to_owned()));
+        assert_eq!(turn.waiting(), 0);
+        assert_eq!(first.await, CommitOutcome::Unknown, "nobody answers it");
     }
 }

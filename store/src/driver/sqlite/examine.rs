@@ -75,7 +75,8 @@ pub(crate) fn examine(rest: &str) -> Vec<Finding> {
     findings.push(Finding::new("version", Verdict::Ok, version));
     findings.extend(place(directory));
     findings.extend(damage(&path));
-    findings.push(if options.split('&').any(|option| option == "synchronous=normal") {
+    let synchronous = options.split('&').rfind(|option| option.starts_with("synchronous="));
+    findings.push(if synchronous == Some("synchronous=normal") {
         Finding::new(
             "durability",
             Verdict::Warning,
@@ -170,6 +171,36 @@ mod tests {
         };
         assert_eq!(verdict(""), Some(Verdict::Ok));
         assert_eq!(verdict("?synchronous=normal"), Some(Verdict::Warning));
+        assert_eq!(
+            verdict("?synchronous=full&synchronous=normal"),
+            Some(Verdict::Warning),
+            "the last one counts"
+        );
+        assert_eq!(verdict("?synchronous=normal&synchronous=full"), Some(Verdict::Ok));
         assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none(), "nothing was created");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_look_at_a_file_says_where_it_is_and_whether_it_holds_together() {
+        use super::super::{DatabaseFile, SqliteOptions};
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("x.db");
+        let looked = |options: &str| -> Vec<_> {
+            let findings = examine(&format!("{}{options}", file.display()));
+            findings.into_iter().map(|finding| (finding.check, finding.verdict)).collect()
+        };
+        let checks = |found: &[(&'static str, Verdict)]| found.iter().map(|one| one.0).collect::<Vec<_>>();
+        let before = looked("");
+        assert_eq!(checks(&before), ["version", "filesystem", "space", "durability"], "it is not there yet");
+        drop(DatabaseFile::open(&file, SqliteOptions::default()).unwrap());
+        let found = looked("?synchronous=normal&");
+        assert_eq!(checks(&found), ["version", "filesystem", "space", "damage", "durability"]);
+        assert_eq!(found[3..], [("damage", Verdict::Ok), ("durability", Verdict::Warning)]);
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[4096..].fill(0x5a);
+        std::fs::write(&file, bytes).unwrap();
+        assert!(!looked("").contains(&("damage", Verdict::Ok)));
+        assert_eq!(examine("/nowhere/at/all/x.db"), []);
     }
 }

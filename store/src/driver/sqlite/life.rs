@@ -240,4 +240,47 @@ mod tests {
         });
         assert_eq!((guard.unwrap().is_some(), pauses), (true, 1));
     }
+
+    #[test]
+    fn lock_files_are_looked_after_once_a_second_and_lives_that_have_ended_are_forgotten() {
+        let place = tempfile::tempdir().unwrap();
+        let (lives, node) = (Lives::new(place.path().join("lives")), NodeName::new("a").unwrap());
+        let looks_after = |looked: Option<Instant>| {
+            lock(&lives.own).looked = looked;
+            lives.look_after()
+        };
+        let ended = lives.guard(&node, Incarnation(1)).unwrap();
+        let _living = lives.guard(&node, Incarnation(2)).unwrap();
+        drop(ended);
+        assert!(lives.look_after().is_empty());
+        let own = lock(&lives.own);
+        assert!(own.looked.is_some() && own.lives.len() == 1, "{own:?}");
+        drop(own);
+        let path = lives.path(&node, Incarnation(2));
+        std::fs::remove_file(&path).unwrap();
+        assert!(looks_after(Some(Instant::now() + 60 * LIVES_INTERVAL)).is_empty(), "it was just looked");
+        assert_eq!(looks_after(None), [path]);
+        assert!(looks_after(None).is_empty(), "once is enough");
+    }
+
+    #[test]
+    fn the_death_of_who_has_lived_again_counts_from_when_that_one_was_noticed() {
+        let place = tempfile::tempdir().unwrap();
+        let (lives, node) = (Lives::new(place.path().join("lives")), NodeName::new("a").unwrap());
+        let path = lives.path(&node, Incarnation(1));
+        let lives_and_dies = || drop(lives.guard(&node, Incarnation(1)).unwrap().unwrap());
+        let ages = || {
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        };
+        lives_and_dies();
+        lives.sweep();
+        lives_and_dies();
+        ages();
+        lives.sweep();
+        assert_eq!(lives.proof(&node, Incarnation(1)), Proof::Dead, "its end was only just noticed");
+        ages();
+        lives.sweep();
+        assert!(!path.exists());
+    }
 }

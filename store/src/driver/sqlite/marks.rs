@@ -168,4 +168,16 @@ mod tests {
         mark(&file, b"k").unwrap();
         assert!(rings(&file, &Transaction::new().put(b"k".to_vec(), vec![])));
     }
+
+    #[test]
+    fn a_ring_is_written_beside_all_marks_and_does_not_lengthen_the_file() {
+        let (_place, file) = marks();
+        for _ in 0..2 {
+            ring(&file).unwrap();
+        }
+        let mut bytes = vec![0xff; MARKS + 10];
+        let length = read_at(&file, &mut bytes, 0).unwrap();
+        assert_eq!((length, bytes[0]), (MARKS + 1, b'!'));
+        assert!(bytes[1..length].iter().all(|mark| *mark == 0), "nothing is watched by it");
+    }
 }

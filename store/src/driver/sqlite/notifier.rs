@@ -203,4 +203,34 @@ mod tests {
             assert_eq!(asked.try_recv().is_ok(), !panics && !is_closed, "it looks by itself from now on");
         }
     }
+
+    #[test]
+    fn a_notifier_that_is_touched_and_not_replaced_is_listened_to_as_before() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("notifier");
+        let _notifier = Notifier::open(&path);
+        let (requests, asked) = mpsc::channel();
+        let state: Arc<super::super::looks::LookState> = Arc::default();
+        let looks = Looks::new(requests, Arc::clone(&state));
+        let (breaks, _broken) = watch::channel(None);
+        let _listener = Listener::listen(&path, &looks, &breaks);
+        state.watch(1);
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(asked.recv_timeout(TEST_DEADLINE).is_ok(), "a needless look costs little");
+        assert!(!state.is_deaf());
+    }
+
+    #[test]
+    fn a_store_that_is_closed_does_not_ask_for_slow_looks() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("notifier");
+        let ((looks, asked), (breaks, broken)) = (looks(), watch::channel(None));
+        let notifier = Notifier::open(&path);
+        let listener = Listener::listen(&path, &looks, &breaks);
+        drop((listener, looks, notifier));
+        let told = asked.recv_timeout(TEST_DEADLINE);
+        assert!(matches!(told, Err(mpsc::RecvTimeoutError::Disconnected)), "it asks for nothing");
+        assert!(broken.borrow().is_none());
+    }
 }

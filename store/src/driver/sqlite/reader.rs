@@ -294,4 +294,17 @@ mod tests {
         assert_eq!(late.try_recv(), Ok(Ok(())), "it has changed since");
         assert!(!reader.looks.is_wanted(), "nobody watches any more");
     }
+
+    #[test]
+    fn a_reader_that_hears_nothing_looks_only_while_somebody_watches_and_waits_after_each_look() {
+        let place = tempfile::tempdir().unwrap();
+        let (mut reader, _connection) = reader(&place);
+        assert!(reader.looks.look_slowly());
+        assert_eq!(reader.look_due(), None, "nobody watches");
+        let _ends = watch(&mut reader);
+        let begun = Instant::now();
+        reader.look();
+        assert!(reader.last_look >= begun);
+        assert!(reader.look_due() >= Some(begun + SLOW_LOOK));
+    }
 }

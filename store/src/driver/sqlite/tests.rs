@@ -577,4 +577,5 @@ async fn a_thread_that_panics_says_so_and_a_store_that_is_closed_does_not() {
     assert!(ended.is_err(), "nobody is to be told: {ended:?}");
 }
 
+mod lives;
 mod runtimes;

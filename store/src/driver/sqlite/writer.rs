@@ -137,8 +137,13 @@ fn without_commit(outcome: &CommitOutcome, error: &rusqlite::Error) -> CommitOut
 
 #[cfg(test)]
 mod tests {
-    use super::{super::SqliteOptions, *};
-    use crate::Version;
+    use std::sync::Arc;
+
+    use super::{
+        super::{SqliteOptions, looks::LookState},
+        *,
+    };
+    use crate::{Version, testing::log::Listening};
 
     /// A file in which some writes meet trouble.
     struct Place {
@@ -168,6 +173,14 @@ mod tests {
             self.connection.execute_batch(tables).unwrap();
             self.connection.execute_batch("PRAGMA foreign_keys = ON").unwrap();
             self.on(key, "INSERT INTO other VALUES (1)");
+        }
+
+        /// From now on each write of this key fails at once on this connection, and on no other.
+        fn refuse_here(&self, key: &str) {
+            let when = format!("WHEN new.key = CAST('{key}' AS BLOB)");
+            let action = "SELECT RAISE(ABORT, 'refused here')";
+            let trigger = format!("CREATE TEMP TRIGGER here AFTER INSERT ON kv {when} BEGIN {action}; END");
+            self.connection.execute_batch(&trigger).unwrap();
         }
 
         fn on(&self, key: &str, action: &str) {
@@ -211,6 +224,10 @@ mod tests {
 
     fn committed(version: u64) -> CommitOutcome {
         CommitOutcome::Committed(Version(version))
+    }
+
+    fn job(transaction: Transaction) -> Job {
+        Job { transaction, deadline: Instant::now(), reply: oneshot::channel().0, wakes: Wakes::default() }
     }
 
     fn is_unavailable(outcome: &CommitOutcome) -> bool {
@@ -289,5 +306,69 @@ mod tests {
         beside.execute_batch("BEGIN IMMEDIATE").unwrap();
         let (outcomes, _) = place.outcomes(vec![put("a"), put("b")]);
         assert!(outcomes.iter().all(is_unavailable), "{outcomes:?}");
+    }
+
+    #[test]
+    fn a_connection_is_used_until_it_has_met_an_error_and_then_another_one_is() {
+        let checks = || Transaction::new().check(b"absent".to_vec(), None);
+        let place = Place::new();
+        place.refuse_here("marked");
+        let conflict = put("a").check(b"a".to_vec(), Some(b"another".to_vec()));
+        let before = [put("a"), checks(), conflict, checks(), put("marked")];
+        let (outcomes, keys) = place.outcomes([&before[..], &[checks(), put("marked")]].concat());
+        assert_eq!(outcomes[..4], [committed(1), committed(1), CommitOutcome::Conflict, committed(1)]);
+        assert!(is_unavailable(&outcomes[4]), "over the first connection: {outcomes:?}");
+        assert_eq!(outcomes[5..], [committed(1), committed(2)], "and these over the next");
+        assert_eq!(keys, ["a", "marked"]);
+
+        let place = Place::new();
+        place.refuse_here("marked");
+        place.refuse_at_the_end("bad");
+        let (outcomes, _) = place.outcomes(vec![put("bad"), checks(), put("marked")]);
+        assert_eq!(outcomes, [CommitOutcome::Unknown, committed(0), committed(1)]);
+    }
+
+    #[test]
+    fn where_nobody_can_tell_what_is_watched_all_that_changes_something_rings_and_nothing_else() {
+        let conflict = put("a").check(b"a".to_vec(), Some(vec![]));
+        for (transaction, rings) in [(Transaction::new(), false), (conflict, false), (put("a"), true)] {
+            let place = Place::new();
+            // A directory is no notifier.
+            let notifier = Notifier::open(place.notify.parent().unwrap());
+            let (requests, asked) = mpsc::channel();
+            let state: Arc<LookState> = Arc::default();
+            state.watch(1);
+            let mut writer = Writer {
+                file: place.file,
+                connection: Some(place.connection),
+                notifier,
+                looks: Looks::new(requests, state),
+                failures: Failures::default(),
+            };
+            let said = format!("{transaction:?}");
+            writer.serve(vec![job(transaction)]);
+            assert_eq!(asked.try_recv().is_ok(), rings, "{said}");
+        }
+    }
+
+    #[test]
+    fn commits_that_fail_at_their_end_are_counted_in_the_log_and_so_is_the_end_of_their_row() {
+        let log = Listening::to("callsign_store::driver::failures");
+        let place = Place::new();
+        place.refuse_at_the_end("bad");
+        let mut writer = Writer {
+            file: place.file,
+            connection: Some(place.connection),
+            notifier: Notifier::open(&place.notify),
+            looks: Looks::new(mpsc::channel().0, Arc::default()),
+            failures: Failures::default(),
+        };
+        for key in ["bad", "bad", "good"] {
+            writer.serve(vec![job(put(key))]);
+        }
+        let said: Vec<_> =
+            log.all().iter().map(|line| [line["message"].clone(), line["failed"].clone()]).collect();
+        let unknown = "the outcome of a commit is unknown";
+        assert_eq!(said, [[unknown, "1"], [unknown, "2"], ["commits succeed again", "2"]]);
     }
 }

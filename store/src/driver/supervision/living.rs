@@ -57,4 +57,17 @@ mod tests {
         assert_eq!(kept, (0..1000).step_by(10).collect::<Vec<_>>());
         assert!(living.all().is_empty());
     }
+
+    #[test]
+    fn adding_costs_little_however_many_there_are() {
+        let (mut living, asked) = (Living::default(), std::cell::Cell::new(0));
+        for entry in 0..1000 {
+            living.add(entry, |_| {
+                asked.set(asked.get() + 1);
+                true
+            });
+        }
+        assert_eq!(living.all().len(), 1000);
+        assert!(asked.get() <= 2000, "{} questions", asked.get());
+    }
 }

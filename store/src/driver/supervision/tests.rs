@@ -201,3 +201,37 @@ async fn what_a_part_holds_is_dropped_when_its_node_dies_and_nothing_of_it_runs_
     tokio::task::yield_now().await;
     assert_eq!(supervisor.failure(), None);
 }
+
+#[tokio::test]
+async fn who_waits_for_the_end_is_told_that_a_node_has_left_and_its_hooks_are_dropped() {
+    let supervisor = Supervisor::new();
+    supervisor.on_failure(|_| panic!("nothing has failed"));
+    let mut outcome = Box::pin(supervisor.outcome());
+    assert!(futures::poll!(&mut outcome).is_pending());
+    supervisor.end();
+    assert_eq!(futures::poll!(&mut outcome), std::task::Poll::Ready(None));
+    assert_eq!(supervisor.hooks_kept(), 0);
+    let supervisor = Supervisor::new();
+    supervisor.fail("one", "broke".to_owned());
+    supervisor.end();
+    assert_eq!(supervisor.failure(), Some(failure("one", "broke")), "it had failed before it left");
+}
+
+#[tokio::test]
+async fn a_hook_may_leave_another_one_which_runs_as_well() {
+    let supervisor = Supervisor::new();
+    let (ran, runs) = mpsc::channel();
+    let leaves = |when: &'static str| {
+        let (supervisor, ran) = (supervisor.clone(), ran.clone());
+        move |_: &NodeFailure| supervisor.on_failure(move |_| ran.send(when).unwrap())
+    };
+    supervisor.on_failure(leaves("before it failed"));
+    let (late, failing) = (leaves("when it had failed"), supervisor.clone());
+    let thread = std::thread::spawn(move || {
+        failing.fail("one", "broke".to_owned());
+        failing.on_failure(late);
+    });
+    let told = [(); 2].map(|()| runs.recv_timeout(crate::testing::TEST_DEADLINE));
+    assert_eq!(told, [Ok("before it failed"), Ok("when it had failed")]);
+    thread.join().unwrap();
+}

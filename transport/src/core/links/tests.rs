@@ -362,3 +362,29 @@ fn a_link_that_was_not_dialled_is_none_over_the_address_that_was_dialled_before(
     world.step(failed("a"));
     assert_eq!(world.wake().1, [dial("a", "a:1")]);
 }
+
+#[test]
+fn after_a_link_that_was_dialled_failures_are_counted_anew() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    for _ in 0..9 {
+        world.step(failed("a"));
+    }
+    world.links_up("a", 1, Some("a:1"));
+    world.step(Input::Ended { link: LinkId(1), reason: DownReason::Closed });
+    world.wake();
+    world.step(failed("a"));
+    let (waited, effects) = world.wake();
+    assert!(waited <= TIMING().redial_min * 2 && effects == [dial("a", "a:1")], "{waited:?}");
+}
+
+#[test]
+fn of_many_former_incarnations_the_latest_are_remembered() {
+    let mut world = World::new("a");
+    for incarnation in 0..20 {
+        world.links_up("b", incarnation, None);
+    }
+    let check = |incarnation: u64| world.links.check(&PeerId::new("b", incarnation));
+    let over: Vec<_> = (0..20).filter(|n| check(*n) == Err(Refused::Superseded)).collect();
+    assert_eq!(over, (3..19).collect::<Vec<_>>());
+}

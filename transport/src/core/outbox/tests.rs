@@ -253,3 +253,62 @@ fn there_is_room_for_as_much_as_is_written_at_once_and_for_one_where_nothing_wai
     busy.close_with(Farewell::Leaving);
     assert_eq!(busy.room_for(1), 0, "nothing is said any more");
 }
+
+#[test]
+fn what_the_link_itself_says_has_all_of_its_slack_and_no_more() {
+    let mut outbox = outbox(LinkLimits { control_queue: 1024, ..small() });
+    // That is room for a whole number of pings.
+    let most = 1024 + (64 << 10);
+    while outbox.queued().0 < most {
+        outbox.send_own(&Frame::Ping);
+        assert!(!outbox.is_overrun());
+    }
+    assert_eq!(outbox.queued().0, most);
+    outbox.send_own(&Frame::Ping);
+    assert_eq!((outbox.is_overrun(), outbox.queued().0), (true, most));
+}
+
+#[test]
+fn after_a_burst_a_dismissed_link_drops_what_it_has_all_the_same() {
+    let mut outbox = outbox(LinkLimits::default());
+    for _ in 0..100 {
+        send(&mut outbox, Lane::Control, "c", 10_000).unwrap();
+    }
+    let mut batch = BytesMut::new();
+    while outbox.next(&mut batch) == Next::Write {
+        batch.clear();
+    }
+    send(&mut outbox, Lane::Control, "late", 10).unwrap();
+    outbox.close_with(Farewell::Evicted);
+    assert_eq!(written(&mut outbox), ["Evicted"]);
+}
+
+#[test]
+fn what_fits_into_one_write_goes_out_in_one_with_the_goodbye() {
+    let mut outbox = outbox(LinkLimits::default());
+    // A ping has 5 bytes and these have 6, so that they fill a write to its last byte.
+    for _ in 0..4 {
+        outbox.send_own(&Frame::Read(1));
+    }
+    while outbox.queued().0 < BATCH {
+        outbox.send_own(&Frame::Ping);
+    }
+    assert_eq!(outbox.queued().0, BATCH);
+    outbox.close_after_all(Farewell::Leaving);
+    let mut batch = BytesMut::new();
+    assert_eq!(outbox.next(&mut batch), Next::Write);
+    assert!(batch.len() > BATCH, "the goodbye is with it");
+    assert_eq!(outbox.next(&mut BytesMut::new()), Next::Close);
+}
+
+#[test]
+fn one_byte_under_way_counts_for_the_window() {
+    let mut outbox = outbox(LinkLimits { bulk_window: 1, ..small() });
+    for channel in ["b1", "b2"] {
+        send(&mut outbox, Lane::Bulk, channel, 1).unwrap();
+    }
+    assert_eq!(written(&mut outbox), ["b1+0"]);
+    assert_eq!(outbox.next(&mut BytesMut::new()), Next::Wait);
+    outbox.on_read(1).unwrap();
+    assert_eq!(written(&mut outbox), ["b2+0"]);
+}

@@ -4,7 +4,10 @@ use futures::FutureExt;
 use super::*;
 use crate::{
     LinkEvent, Secret,
-    driver::net::{memory::MemoryNetwork, network::Network},
+    driver::{
+        handle::tests::idle,
+        net::{memory::MemoryNetwork, network::Network},
+    },
 };
 
 async fn start(node: &str, network: &MemoryNetwork) -> Endpoint {
@@ -215,4 +218,20 @@ async fn a_node_whose_dialled_connection_was_given_up_before_it_was_a_link_is_di
     assert_eq!(next_dial(), None, "one that was accepted has nothing to do with the one that is dialled");
     b.inner.lost(LinkId(99), a.inner.me.clone(), true);
     assert!(next_dial().is_some());
+}
+
+#[tokio::test]
+async fn what_was_posted_waits_for_its_flush_which_comes_though_the_link_before_it_is_gone() {
+    let a = start("a", &MemoryNetwork::new()).await;
+    let link = idle(7, Duration::ZERO).await;
+    a.inner.handles.insert(link.id, link.clone());
+    let is_told = || link.written.notified().now_or_never().is_some();
+    a.post(link.id, Lane::Control, "names", Bytes::from_static(b"x")).unwrap();
+    assert!(!is_told());
+    a.flush_first(LinkId(8), &[link.id]);
+    assert!(is_told());
+    a.flush(link.id);
+    assert!(is_told());
+    a.flush_first(link.id, &[LinkId(8)]);
+    assert!(is_told());
 }

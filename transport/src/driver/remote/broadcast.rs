@@ -145,7 +145,7 @@ fn cast_here(inner: &Inner, actors: &[u64], Mail { kind, variant, args }: Mail<'
 
 #[cfg(test)]
 mod tests {
-    use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call};
+    use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call, message::BoxedDowncastErr};
 
     use super::*;
     use crate::{EndpointConfig, MemoryNetwork, Network};
@@ -225,5 +225,31 @@ mod tests {
         assert_eq!(actors_of_a_frame(&"x".repeat(100), &args), 1024);
         assert_eq!(actors_of_a_frame("", b""), ACTORS_OF_A_FRAME, "nor more than that");
         assert_eq!(actors_of_a_frame("x", &vec![0; 9 << 20]), 1, "nor less than one");
+    }
+
+    /// Cannot be written.
+    struct Unwritable;
+
+    impl ractor::Message for Unwritable {
+        fn serializable() -> bool {
+            true
+        }
+
+        fn serialize(self) -> Result<SerializedMessage, BoxedDowncastErr> {
+            Err(BoxedDowncastErr)
+        }
+    }
+
+    impl RemoteMessage for Unwritable {
+        const TAG: &'static str = "test.unwritable/1";
+    }
+
+    #[tokio::test]
+    async fn a_message_that_cannot_be_written_is_sent_to_nobody() {
+        let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
+        config.network = Network::Memory(MemoryNetwork::new());
+        let endpoint = Endpoint::start(config).await.unwrap();
+        let to = vec![(endpoint.peer_id().clone(), vec![1_u64])];
+        assert_eq!(endpoint.broadcast(Unwritable, to), Err(BroadcastError::NotWritable));
     }
 }

@@ -194,7 +194,10 @@ async fn answer_call(
 mod tests {
     use crate::{
         Endpoint, EndpointConfig, MemoryNetwork, Network,
-        driver::remote::{kind::Kind, side::LinkSupervisor},
+        driver::{
+            handle::tests::idle,
+            remote::{kind::Kind, side::LinkSupervisor},
+        },
     };
 
     use super::*;
@@ -234,5 +237,25 @@ mod tests {
         let frame = Frame::Cast { to: pid, kind, headers, variant: "x", args: b"" };
         on_frame(&a.inner, &handle, frame).unwrap();
         assert_eq!(a.refusal_counts().get("bad-trace-context"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_may_have_all_the_room_of_open_calls_and_no_more() {
+        let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
+        config.network = Network::Memory(MemoryNetwork::new());
+        config.limits.open_calls = CALL + 3;
+        let a = Endpoint::start(config).await.unwrap();
+        let link = idle(1, a.inner.now()).await;
+        let refused_after = |args: &[u8]| {
+            let (to, kind, tag, timeout_ms, variant) = (1_u64 << 40, 7, 1, None, "x");
+            let headers = crate::core::headers::Headers::NONE;
+            let frame = Frame::Call { to, kind, tag, timeout_ms, headers, variant, args };
+            on_frame(&a.inner, &link, frame).unwrap();
+            a.refusal_counts().get("too-many-calls").copied()
+        };
+        // There is no such actor, so each is over at once.
+        assert_eq!([refused_after(b"ab"), refused_after(b"ab")], [None, None]);
+        assert_eq!([refused_after(b"abc"), refused_after(b"ab")], [Some(1), Some(1)]);
+        assert_eq!(link.remote.open.load(Relaxed), 0);
     }
 }

@@ -198,4 +198,39 @@ mod tests {
         exports.add(actor.get_cell(), Kind(7));
         assert_eq!(exports.find(actor.get_id().pid(), 7).map(drop), Err(NotDelivered::Gone));
     }
+
+    /// Is about to end until it is told to go on.
+    struct Lingers(Arc<tokio::sync::Notify>);
+
+    impl Actor for Lingers {
+        type Msg = Any;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(&self, _: ActorRef<Any>, (): ()) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+
+        async fn post_stop(&self, _: ActorRef<Any>, (): &mut ()) -> Result<(), ActorProcessingErr> {
+            self.0.notified().await;
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn an_actor_that_is_about_to_end_is_as_good_as_gone() {
+        let exports = Exports::default();
+        let go_on = Arc::<tokio::sync::Notify>::default();
+        let (actor, running) = Actor::spawn(None, Lingers(go_on.clone()), ()).await.unwrap();
+        let pid = actor.get_id().pid();
+        exports.add(actor.get_cell(), Kind(7));
+        assert_eq!(exports.find(pid, 7).map(drop), Ok(()));
+        actor.stop(None);
+        while actor.get_status() != ActorStatus::Stopping {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(exports.find(pid, 7).map(drop), Err(NotDelivered::Gone));
+        go_on.notify_one();
+        running.await.unwrap();
+    }
 }

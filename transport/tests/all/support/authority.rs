@@ -31,15 +31,28 @@ impl Wish {
     }
 }
 
+/// What the certificate of an authority says.
+fn wish_to_issue(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
 impl Authority {
     /// An authority of this name, that nobody vouches for.
     pub fn new(name: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params.distinguished_name.push(DnType::CommonName, name);
-        let key = KeyPair::generate().unwrap();
+        let (params, key) = (wish_to_issue(name), KeyPair::generate().unwrap());
         let pem = params.self_signed(&key).unwrap().pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// One that this one vouches for: its own certificate is shown behind those that it issues.
+    #[allow(dead_code)] // not all who include this file have such a one
+    pub fn under(&self, name: &str) -> Self {
+        let (params, key) = (wish_to_issue(name), KeyPair::generate().unwrap());
+        let pem = params.signed_by(&key, &self.issuer).unwrap().pem();
         Self { issuer: Issuer::new(params, key), pem }
     }
 

@@ -23,6 +23,8 @@ pub struct Seen {
     pub id: u8,
     pub parent: Option<u8>,
     pub fields: BTreeMap<&'static str, String>,
+    /// The traces and spans that it has to do with beside its parent.
+    pub links: Vec<(u8, u8)>,
     pub is_over: bool,
 }
 
@@ -111,6 +113,13 @@ impl Propagator for ByNumber {
         SPANS.with_borrow_mut(|spans| {
             let seen = spans.of(&span.id().unwrap()).unwrap();
             (seen.trace, seen.parent) = (parent.trace_id()[0], Some(parent.span_id()[0]));
+        });
+    }
+
+    fn link(&self, span: &Span, other: &TraceContext) {
+        SPANS.with_borrow_mut(|spans| {
+            let seen = spans.of(&span.id().unwrap()).unwrap();
+            seen.links.push((other.trace_id()[0], other.span_id()[0]));
         });
     }
 }

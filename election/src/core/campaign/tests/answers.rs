@@ -292,3 +292,38 @@ fn a_fatal_fault_is_asked_about_seldom_but_still() {
     assert_eq!(story.count("claim"), 1);
     story.until_it_asks(s(4));
 }
+
+#[test]
+fn j13_a_message_that_the_oracle_does_not_answer_is_given_up_and_the_next_one_is_handed_on() {
+    let follower = || {
+        let mut story = Story::<Fence>::of(config());
+        story.denied(None);
+        story
+    };
+    // A leader keeps time for its refresh.
+    for (mut story, patience) in [(follower(), s(2)), (leading(config(), grant(1, 1)), s(1))] {
+        story.step(Input::Info);
+        story.step(Input::Info);
+        let length = story.log.len();
+        story.pass(patience.saturating_sub(ms(1)));
+        assert_eq!((story.count("inform"), story.told_since(length)), (1, vec![]));
+        story.pass(ms(1));
+        assert_eq!(story.told_since(length), ["abandon", "inform"]);
+        assert_eq!(story.events().last(), Some(&"campaign.unknown_outcome"));
+        let trouble = story.core.status(story.now).trouble.expect("it is said");
+        assert!(trouble.to_string().contains("no answer in time"), "{trouble}");
+    }
+}
+
+#[test]
+fn a2_a_leader_whose_id_another_process_has_is_told_so_and_gives_nothing_back() {
+    for (why, is_told) in [(Refusal::DuplicateIdentity, true), (Refusal::Held, false)] {
+        let mut story = leading(config(), grant(1, 1));
+        story.pass(s(3));
+        story.answer(Ok(Verdict::Denied(Denial { why, ..denial(None) })));
+        assert_eq!(story.phase(), Phase::Stopping);
+        assert_eq!(story.events().contains(&"campaign.duplicate_identity"), is_told);
+        story.role_stopped();
+        assert_eq!(story.count("abdicate"), 0, "it is another's");
+    }
+}

@@ -184,3 +184,30 @@ fn whoever_goes_on_does_not_leave() {
     story.pass(s(60));
     assert_eq!(story.count("leave"), 0);
 }
+
+#[test]
+fn a_stop_does_not_wait_for_whether_others_could_lead_nor_for_what_becomes_of_a_message() {
+    let mut story = leading(config(), grant(1, 1));
+    story.signal(Signal::ResignRequested { epoch: None });
+    story.role_stopped();
+    story.abdicated(Ok(true));
+    assert_eq!(story.count("rivals"), 1);
+    let length = story.log.len();
+    story.step(Input::Stop);
+    assert_eq!(story.told_since(length), ["abandon", "leave"]);
+    let mut story = following(config());
+    story.step(Input::Info);
+    let length = story.log.len();
+    story.step(Input::Stop);
+    assert_eq!(story.told_since(length), ["abandon", "leave"]);
+}
+
+#[test]
+fn a_seat_that_is_not_tried_to_be_given_back_is_not_said_to_be() {
+    let mut story = leading(CoreConfig { abdicate_tries: Vec::new(), ..config() }, grant(1, 1));
+    story.step(Input::Stop);
+    story.role_stopped();
+    let fault = Fault::Fatal("it was not tried".to_owned());
+    assert_eq!(end(&story), (s(0), End { why: Lost::Shutdown, release: Release::Failed(fault) }));
+    assert_eq!((story.count("abdicate"), story.count("leave")), (0, 0));
+}

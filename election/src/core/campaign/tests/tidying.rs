@@ -165,3 +165,10 @@ fn a_loss_ends_it() {
     story.granted(grant(2, 4));
     assert!(story.is_tidying());
 }
+
+#[test]
+fn a_failure_to_tidy_is_a_warning_only_if_it_will_fail_again() {
+    let is_warning = |fault| CampaignEventKind::TidyFailed { fault }.is_warning();
+    assert!(is_warning(Fault::Fatal("no".to_owned())));
+    assert!(!is_warning(fault(false)) && !is_warning(fault(true)));
+}

@@ -130,3 +130,18 @@ pub(super) async fn h10_what_a_commit_of_unknown_outcome_won_is_told_when_it_is_
     let elected: Vec<_> = told.iter().filter(|(event, _)| event == "election.elected").collect();
     assert_eq!(elected.len(), 1, "{told:?}");
 }
+
+#[tokio::test]
+async fn h10_a_term_whose_lease_is_over_has_ended_and_is_not_preempted_by_whoever_follows() {
+    let stores = Stores::memory().unwrap();
+    let log = Listening::to("callsign::election");
+    let place = Place::new(&stores).await;
+    let (mut a, mut b) = (place.player("a").await, place.player("b").await);
+    a.win().await;
+    b.lose().await;
+    stores.pass(LEASE);
+    b.win().await;
+    let told = said(&log);
+    let told: Vec<_> = told.iter().map(|(event, member)| (event.as_str(), member.as_str())).collect();
+    assert!(told.ends_with(&[("election.vacated", "a"), ("election.elected", "b")]), "{told:?}");
+}

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     ElectionConfig,
-    core::lease::operation::MAX_UNKNOWN,
+    core::lease::operation::{MAX_TRIES, MAX_UNKNOWN},
     driver::{
         conformance::{Player, attempt, denied, granted},
         lease::{Election, ElectionError, LeaseOptions, LeaseOracle},
@@ -227,4 +227,64 @@ async fn d2_conflicts_are_tried_again_and_not_for_ever() {
         let _ = a.oracle.claim(attempt()).await;
     }
     assert!(matches!(a.claim().await, Verdict::Granted(grant) if grant.term == held.term));
+}
+
+#[tokio::test]
+async fn a9_what_is_unknown_as_often_as_is_borne_is_still_found_out() {
+    let bed = Bed::new();
+    let mut a = bed.player("a").await;
+    for _ in 0..MAX_UNKNOWN {
+        bed.fails("a", Fate::NotApplied);
+    }
+    let claim = a.oracle.claim(attempt()).await;
+    assert!(matches!(claim, Ok(Verdict::Granted(_))), "{claim:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn d2_as_many_conflicts_as_are_borne_cost_time_only_and_one_more_ends_it() {
+    let conflicts = |bed: &Bed, many: u32| {
+        for _ in 0..many {
+            bed.store.connect("a").inject(memory::Fault::Conflict);
+        }
+    };
+    let bed = Bed::new();
+    let mut a = bed.player("a").await;
+    conflicts(&bed, MAX_TRIES);
+    let claim = a.oracle.claim(attempt()).await;
+    assert!(matches!(claim, Ok(Verdict::Granted(_))), "{claim:?}");
+    conflicts(&bed, MAX_TRIES + 1);
+    let claim = a.oracle.claim(attempt()).await;
+    assert!(matches!(claim, Err(Fault::Transient { maybe_committed: false, .. })), "{claim:?}");
+    // One of its tries may land yet.
+    bed.fails("a", Fate::LandsLater);
+    conflicts(&bed, MAX_TRIES);
+    let claim = a.oracle.claim(attempt()).await;
+    assert!(matches!(claim, Err(Fault::Transient { maybe_committed: true, .. })), "{claim:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn d2_whoever_meets_others_again_and_again_lets_them_pass() {
+    for (many, waits) in [(3, false), (10, true)] {
+        let bed = Bed::new();
+        let mut a = bed.player("a").await;
+        for _ in 0..many {
+            bed.store.connect("a").inject(memory::Fault::Conflict);
+        }
+        let since = tokio::time::Instant::now();
+        a.win().await;
+        assert_eq!(!since.elapsed().is_zero(), waits, "{many} conflicts");
+    }
+}
+
+#[tokio::test]
+async fn d17_what_an_unknown_leave_gave_back_is_said_of_whoever_had_a_term_and_of_nobody_else() {
+    for fate in [Fate::Applied, Fate::NotApplied, Fate::LandsLater] {
+        let bed = Bed::new();
+        let (mut a, mut b) = (bed.player("a").await, bed.player("b").await);
+        let held = a.win().await;
+        bed.fails("a", fate);
+        assert_eq!(a.oracle.leave(Some(&held)).await, Ok(true), "{fate:?}");
+        bed.fails("b", fate);
+        assert_eq!(b.oracle.leave(None).await, Ok(false), "{fate:?}");
+    }
 }

@@ -117,3 +117,23 @@ fn c13_a_row_from_further_in_the_future_than_clocks_differ_says_nothing() {
         a.wins();
     }
 }
+
+#[test]
+fn a2_a_process_that_gave_its_term_back_does_not_keep_the_next_of_its_name_out() {
+    let (shelf, now) = (Shelf::default(), Now::default());
+    let mut first = peer(&shelf, &now, "a", 1, PoolTiming::default(), Duration::ZERO);
+    let held = first.wins();
+    assert!(first.abdicate(&held));
+    let mut second = peer(&shelf, &now, "a", 1, PoolTiming::default(), Duration::ZERO);
+    second.wins();
+}
+
+#[test]
+fn a_row_that_was_perhaps_written_is_not_said_to_have_failed_for_certain() {
+    let (shelf, now) = (Shelf::default(), Now::default());
+    let mut a = peer(&shelf, &now, "a", 1, PoolTiming::default(), Duration::ZERO);
+    shelf.fails.store(true, Ordering::SeqCst);
+    let asked = a.claim();
+    let expected = Fault::Transient { maybe_committed: true, cause: "full".to_owned() };
+    assert_eq!(asked, Err(expected));
+}

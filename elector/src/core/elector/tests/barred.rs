@@ -61,3 +61,17 @@ fn nobody_elects_a_node_whose_certificate_says_that_it_must_not_lead() {
     let is_over = |sim: &Sim| sim.serving().is_some_and(|serving| serving == leader);
     assert!(sim.run_until(SECOND * 30, is_over));
 }
+
+#[test]
+fn what_the_latest_certificates_say_counts() {
+    let (me, mut barred) = (node("a"), Barred::default());
+    assert!(!barred.own(true), "it may, until something else is said");
+    for other in ["b", "c"] {
+        barred.other(&node(other), false);
+    }
+    assert!(barred.own(false) && !barred.own(false), "that is news once");
+    assert_eq!((barred.priority(7), barred.all(&me)), (0, BTreeSet::from(["a", "b", "c"].map(node))));
+    barred.other(&node("b"), true);
+    assert!(barred.own(true));
+    assert_eq!((barred.priority(7), barred.all(&me)), (7, BTreeSet::from([node("c")])));
+}

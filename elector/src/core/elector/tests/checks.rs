@@ -10,7 +10,7 @@ use crate::core::{
     lineage::{LineageId, LineageNumber},
     past::Fact,
     policy::Opening,
-    record::{Accusation, Evidence, Lineage, PositionRecord, QueueEntry},
+    record::{Accusation, Evidence, Lineage, Lock, PositionRecord, QueueEntry},
     state::{Applied, Facts, Seat, most_members},
 };
 
@@ -259,4 +259,49 @@ fn what_a_member_of_a_former_lineage_misses_is_not_looked_for() {
     };
     assert_eq!(missed(0), None);
     assert_eq!(missed(1), Some((Some(since), 1)), "and the session is told in which lineage it was known");
+}
+
+#[test]
+fn whatever_an_elector_commits_is_refused_in_another_lineage_and_where_what_it_clears_is_another() {
+    let mut sim = Sim::settled(59, &["a", "b"]);
+    let (keys, lineage) = (sim.keys.clone(), sim.keys.cluster().lineage());
+    let of_lineage = std::slice::from_ref(&lineage);
+    let mut vacant = sim.state();
+    vacant.term.leader = None;
+    let fills = plan::fill(&keys, &sim.reading(), &sim.state(), &vacant.fill(&facts(&sim, "b")).unwrap());
+    refused_if_altered(&sim, &fills, of_lineage);
+    let event = MembershipEvent::Join { address: "b:2".into(), admin: None, priority: 1, empty: false };
+    let (_, consumes) = consumed(&mut sim, "b", event, "a");
+    refused_if_altered(&sim, &consumes, of_lineage);
+
+    sim.append(b"nobody can read this".to_vec());
+    let lock = Lock { epoch: Epoch(1), owner: node("a"), nonce: Nonce(7) };
+    sim.write(keys.lock(), Some(lock.to_value()));
+    let (reading, session_of_b) = (sim.reading(), sim.hosts[&node("b")].session.clone());
+    let garbage = reading.queue.last().unwrap();
+    assert!(garbage.entry.is_err());
+    let discards = plan::discard(&keys, &reading, garbage);
+    refused_if_altered(&sim, &discards, &[garbage.key.clone(), lineage.clone()]);
+    let of_the_lock = [keys.lock(), keys.term(), lineage.clone()];
+    refused_if_altered(&sim, &plan::clear_lock(&keys, &reading), &of_the_lock);
+    let takes = plan::take_lock(&keys, &reading, &session_of_b, &lock, Nonce(8));
+    refused_if_altered(&sim, &takes, &of_the_lock);
+    assert!(sim.commit(&takes));
+    assert_eq!(sim.state().lock, Some(Lock { owner: node("b"), nonce: Nonce(8), ..lock }));
+}
+
+#[test]
+fn the_first_entry_of_an_author_checks_that_nothing_of_it_was_swept_meanwhile() {
+    let mut sim = Sim::settled(60, &["a"]);
+    sim.start("z");
+    let author = sim.hosts[&node("z")].session.clone();
+    let asked = BTreeSet::from([author.node.clone()]);
+    let read = sim.store.read(&reading::reads(&sim.keys, &author.node, 64, &asked), None).unwrap();
+    let reading = Reading::new(&sim.keys, 64, &asked, Sequence(0), None, read);
+    let event = MembershipEvent::Leave { token: Token(1) };
+    let (_, first) = plan::enqueue(&sim.keys, &reading, &author, event).unwrap();
+    let keys = &sim.keys;
+    let relied =
+        [keys.author(&author.node), keys.author_floor(), session(&sim, "z"), keys.cluster().lineage()];
+    refused_if_altered(&sim, &first, &relied);
 }

@@ -1,6 +1,6 @@
 //! The lock of a handoff: what waits for it, what passes it, and that it never stays.
 
-use callsign_store::{Transaction, Write, ids::Nonce, record::Record};
+use callsign_store::{Read, Transaction, Write, ids::Nonce, record::Record};
 
 use super::*;
 use crate::core::record::Lock;
@@ -204,4 +204,32 @@ fn a_lock_of_another_epoch_is_cleared_at_once() {
     let lock = Lock { epoch: Epoch(99), owner: node("x"), nonce: Nonce(7) };
     sim.write(sim.keys.lock(), Some(lock.to_value()));
     assert!(sim.run_until(Duration::from_millis(100), |sim| sim.state().lock.is_none()));
+}
+
+/// How many entries of the queue each host was ready to take in, read for read.
+fn queue_limits(sim: &Sim) -> Vec<Vec<usize>> {
+    let limit = |reads: &Vec<Read>| match reads.get(11) {
+        Some(Read::Range { limit, .. }) => Some(*limit),
+        _ => None,
+    };
+    sim.hosts.values().map(|host| host.looks.iter().filter_map(limit).collect()).collect()
+}
+
+#[test]
+fn a_queue_of_which_much_was_read_under_a_lock_is_read_as_ever_after_it() {
+    let (mut sim, leader, epoch) = handed_over(46, &["a", "b", "c"], Manner::Silent);
+    for number in 0..200_u64 {
+        let author = SessionId { node: node("w"), ..sim.hosts[&node(&leader)].session.clone() };
+        let event = MembershipEvent::Leave { token: Token(1) };
+        sim.append(crate::core::record::QueueEntry { author, sequence: Sequence(number), event }.to_value());
+    }
+    sim.run_for(SECOND);
+    assert!(sim.state().lock.is_some() && sim.state().term.epoch == epoch);
+    let limits = queue_limits(&sim);
+    assert!(limits.iter().all(|limits| limits.last() > Some(&200)), "{limits:?}");
+    sim.tell(&leader, Notice::HandoffDone { epoch });
+    assert!(sim.run_until(SECOND * 10, |sim| sim.state().lock.is_none() && sim.reading().queue.is_empty()));
+    sim.run_for(SECOND * 3);
+    let last: Vec<_> = queue_limits(&sim).iter().map(|limits| limits.last().copied()).collect();
+    assert_eq!(last, [Some(64); 3]);
 }

@@ -247,3 +247,15 @@ fn an_elector_without_a_session_only_looks() {
     sim.write(sim.keys.floor(), Some(PositionRecord(Position(1)).to_value()));
     assert!(sim.run_until(SECOND * 3, |sim| sim.view("a").is_some_and(|view| view.floor == Position(1))));
 }
+
+#[test]
+fn a_member_that_holds_the_end_of_a_log_of_which_all_was_cut_says_that_it_is_synced() {
+    let mut sim = Sim::settled(61, &["a", "b"]);
+    let follower = if sim.leader().unwrap() == "a" { "b" } else { "a" };
+    let (end, key) = (sim.reading().commit.unwrap().position, sim.keys.member(&node(follower)));
+    sim.write(sim.keys.floor(), Some(PositionRecord(end.next()).to_value()));
+    let mut row = sim.state().members[&node(follower)].clone();
+    row.synced = false;
+    sim.write(key, Some(row.to_value()));
+    assert!(sim.run_until(SECOND * 5, |sim| sim.state().members[&node(follower)].synced));
+}

@@ -68,3 +68,48 @@ fn who_was_suspended_itself_calls_nobody_silent_for_it() {
     assert_eq!(until(&mut silence, 60, 60), Voice::Fine);
     assert_eq!(until(&mut silence, 61, 62), Voice::Silent { had_contact: true }, "but for what comes after");
 }
+
+#[test]
+fn when_a_leader_becomes_silent_follows_from_the_latest_contact_in_its_epoch() {
+    let mut silence = silence();
+    assert_eq!(silence.due(), at(7));
+    silence.contact(at(1), Epoch(1));
+    assert_eq!(silence.due(), at(3));
+    // What a leader said whose epoch was over before it was seen is of no use in the next one.
+    silence.contact(at(2), Epoch(2));
+    silence.observe(at(3), Epoch(3));
+    assert_eq!(silence.due(), at(10));
+    silence.contact(at(4), Epoch(4));
+    silence.observe(at(5), Epoch(4));
+    assert_eq!(silence.due(), at(6));
+    silence.limit(SECOND * 3, FIRST_CONTACT);
+    assert_eq!(silence.due(), at(7));
+}
+
+#[test]
+fn a_gap_is_a_stall_only_if_it_is_longer_than_the_limit_of_stalls() {
+    let a = node("a");
+    let mut silence = silence();
+    silence.pass(at(0));
+    silence.contact(at(0), Epoch(1));
+    silence.pass(at(2));
+    assert_eq!(silence.voice(at(2), &a), Voice::Silent { had_contact: true });
+    silence.pass(at(5));
+    assert_eq!(silence.voice(at(5), &a), Voice::Fine);
+    assert_eq!(silence.due(), at(7), "it is counted from the end of the stall");
+}
+
+#[test]
+fn nobody_waits_for_a_leader_that_is_silent_or_whose_link_is_down() {
+    let a = node("a");
+    let mut silence = silence();
+    assert!(!silence.is_out(at(0), &a));
+    silence.link(node("b"), false);
+    assert!(!silence.is_out(at(0), &a));
+    silence.link(node("a"), false);
+    assert!(silence.is_out(at(0), &a));
+    assert_eq!(silence.unlinked(), &BTreeSet::from(["a", "b"].map(node)));
+    silence.link(node("a"), true);
+    assert!(!silence.is_out(at(6), &a));
+    assert!(silence.is_out(at(7), &a));
+}

@@ -126,3 +126,26 @@ fn what_is_not_open_under_that_number_is_left_as_it_is() {
         assert_eq!(host.take_events(), [SessionEvent::Left]);
     }
 }
+
+#[test]
+fn whoever_comes_late_is_told_how_a_session_ended() {
+    let (mut rows, mut host) = with(opened);
+    assert!(!host.core.is_leaving());
+    host.feed(Input::Leave);
+    assert!(host.core.is_leaving() && !host.core.is_over());
+    assert_eq!(host.core.current(), [SessionEvent::Lapsed { session: id("a", 7, 1) }]);
+    host.serve(&mut rows);
+    assert!(host.core.is_leaving() && host.core.is_over());
+    assert_eq!((host.core.current(), host.core.failure()), (vec![SessionEvent::Left], None));
+
+    let mut rows = no_rows();
+    put(&mut rows, "a", &closed(6, callsign_store::ids::MAX_COUNT, 1));
+    let mut host = Host::new("a", 7);
+    host.feed(Input::Start);
+    assert_eq!((host.core.current(), host.core.failure()), (Vec::new(), None));
+    host.run(&mut rows, 1_000);
+    assert!(host.core.is_leaving() && host.core.is_over());
+    let failure = SessionFailure::Exhausted;
+    assert_eq!(host.core.failure(), Some(&failure));
+    assert_eq!(host.core.current(), [SessionEvent::Failed(failure)]);
+}

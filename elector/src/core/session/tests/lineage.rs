@@ -1,6 +1,7 @@
 //! A store that went back behind what the node knows.
 
 use callsign_store::{
+    Write,
     ids::{Nonce, Position},
     keys::RegistryKeys,
 };
@@ -278,4 +279,67 @@ fn a_raise_that_was_not_answered_is_found() {
     host.run(&mut rows, 1_000);
     assert_eq!(lineage(&rows).id.number, LineageNumber(1), "and not raised twice");
     assert!(host.until.is_some());
+}
+
+#[test]
+fn nothing_is_doubted_twice_and_only_so_much_at_once() {
+    let of = |position| (registry().log(Position(position)), Fact::Commit(end(position, 1)));
+    for (facts, doubted) in
+        [(vec![of(1), of(1)], 1), ((1..=16).map(of).collect(), 16), ((1..=20).map(of).collect(), 16)]
+    {
+        let mut host = with(opened).1;
+        host.feed(Input::Missing { since: None, facts });
+        let Some(Effect::Read { reads, .. }) = host.requests.pop_front() else { panic!("it looks") };
+        // The own record, the floor and the lineage come first.
+        assert_eq!(reads.len(), 3 + doubted);
+    }
+}
+
+#[test]
+fn a_loss_is_said_to_the_others_only_while_one_of_them_may_trust_what_is_lost() {
+    for (at, number) in [(5_000 + S - 1, 1), (5_000 + S, 0)] {
+        let (mut rows, mut host) = with(opened);
+        put_commit(&mut rows, end(9, 1));
+        host.now = ms(5_000);
+        host.feed(missing(end(10, 2)));
+        assert_eq!(host.until, None);
+        // The store does not answer until then.
+        host.requests.clear();
+        host.sleep_to(at);
+        host.serve(&mut rows);
+        assert_eq!(lineage(&rows).id.number, LineageNumber(number), "at {at}");
+        assert!(host.until.is_some());
+    }
+}
+
+#[test]
+fn a_node_with_a_shorter_lease_keeps_the_longest_one_when_it_opens_and_when_it_raises_the_lineage() {
+    let mut rows = no_rows();
+    let mut longer = Host::new("b", 8);
+    let mut config = config("b", 8);
+    config.timing = SessionTiming::for_lease(Duration::from_secs(20));
+    longer.core = Session::new(config).unwrap();
+    longer.feed(Input::Start);
+    longer.run(&mut rows, 0);
+    let mut host = Host::opened("a", 7, &mut rows);
+    assert_eq!(lineage(&rows).greatest_lease, Duration::from_secs(20));
+    put_commit(&mut rows, end(9, 1));
+    host.feed(missing(end(10, 2)));
+    host.serve(&mut rows);
+    let raised = lineage(&rows);
+    assert_eq!((raised.id.number, raised.greatest_lease), (LineageNumber(1), Duration::from_secs(20)));
+}
+
+#[test]
+fn an_opening_with_a_lease_that_is_not_longer_leaves_the_lineage_as_it_is() {
+    let mut rows = no_rows();
+    let _first = Host::opened("a", 7, &mut rows);
+    let mut host = Host::new("b", 8);
+    host.feed(Input::Start);
+    host.answer_next(&mut rows);
+    let (_, opening) = host.take_commit();
+    let lineage = keys().lineage();
+    let writes = |write: &Write| matches!(write, Write::Put { key, .. } if *key == lineage);
+    assert!(!opening.writes.iter().any(writes));
+    assert!(opening.checks.iter().any(|check| check.key == lineage));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The observer of these histories: "o", opened at 0.
-fn observer(rows: &mut Mvcc) -> Host {
+pub(super) fn observer(rows: &mut Mvcc) -> Host {
     let mut host = Host::new("o", 1);
     host.feed(Input::Leads(true));
     host.feed(Input::Start);
@@ -12,7 +12,7 @@ fn observer(rows: &mut Mvcc) -> Host {
     host
 }
 
-fn millis(time: Time) -> u64 {
+pub(super) fn millis(time: Time) -> u64 {
     u64::try_from(time.0.as_millis()).unwrap()
 }
 

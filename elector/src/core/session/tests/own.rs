@@ -357,3 +357,66 @@ fn a_store_that_is_unavailable_is_asked_again_until_it_is_there() {
     host.run(&mut rows, 10_000);
     assert_eq!(host.take_events(), [SessionEvent::Opened { session: id("a", 7, 1) }]);
 }
+
+#[test]
+fn a_former_session_with_a_short_lease_is_over_after_that_lease() {
+    let mut rows = no_rows();
+    let short = SessionRecord { lease: Duration::from_secs(1), ..record(6, 1, 5) };
+    put(&mut rows, "a", &short);
+    let mut host = Host::new("a", 7);
+    host.feed(Input::Start);
+    host.run(&mut rows, 0);
+    assert_eq!(host.core.waits_until(), Some(ms(1_500)), "with half of it for the reads and the commits");
+    host.run(&mut rows, 999);
+    assert_eq!(stored(&rows, "a"), Some(short));
+    host.run(&mut rows, 1_000);
+    assert_eq!(host.take_events(), [SessionEvent::Opened { session: id("a", 7, 2) }]);
+    assert_eq!(host.core.waits_until(), None);
+}
+
+#[test]
+fn what_is_in_the_way_is_said_as_it_is_now_and_nothing_is_once_the_session_is_open() {
+    let mut rows = no_rows();
+    let mut host = Host::new("a", 7);
+    host.feed(Input::Start);
+    assert_eq!(host.core.obstacle(), Obstacle::Nothing);
+    // The first read is never answered.
+    host.requests.clear();
+    host.sleep_to(1_000);
+    assert_eq!(host.core.obstacle(), Obstacle::NoAnswer);
+    host.answer_next(&mut rows);
+    let (id, _) = host.take_commit();
+    host.feed(Input::CommitDone { id, outcome: CommitOutcome::Unavailable("down".to_owned()) });
+    assert_eq!(host.core.obstacle(), Obstacle::Unavailable("down".to_owned()));
+    host.until_commit(&mut rows, 3_000);
+    let (id, _) = host.take_commit();
+    host.unknown(id);
+    assert_eq!(host.core.obstacle(), Obstacle::NoAnswer);
+    host.run(&mut rows, 4_000);
+    assert_eq!(host.take_events(), [SessionEvent::Opened { session: super::id("a", 7, 1) }]);
+    assert_eq!(host.core.obstacle(), Obstacle::Nothing);
+}
+
+#[test]
+fn of_many_beats_that_are_not_answered_the_first_is_forgotten() {
+    let mut rows = no_rows();
+    let mut host = Host::new("a", 7);
+    let mut config = config("a", 7);
+    config.timing.beat_every = Duration::from_millis(100);
+    host.core = Session::new(config).unwrap();
+    host.feed(Input::Start);
+    host.run(&mut rows, 0);
+    let mut unknown = Vec::new();
+    for _ in 0..65 {
+        host.until_commit(&mut rows, 9_000);
+        let (id, _) = host.take_commit();
+        host.unknown(id);
+        unknown.push(id);
+    }
+    let before = (host.core.clone(), host.until);
+    let committed = |id| Input::CommitDone { id, outcome: CommitOutcome::Committed(rows.version()) };
+    host.feed(committed(unknown[0]));
+    assert_eq!((host.core.clone(), host.until), before);
+    host.feed(committed(unknown[1]));
+    assert!(host.until > before.1, "the second one is not");
+}

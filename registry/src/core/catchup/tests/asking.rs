@@ -1,6 +1,9 @@
 //! When something is asked for, and of whom.
 
+use callsign_transport::Kind;
+
 use super::*;
+use crate::core::{explained::NameState, table::RequestNumber};
 
 /// What was asked for, in a word.
 fn asked(effects: &[Effect]) -> Vec<String> {
@@ -506,4 +509,36 @@ fn a_member_with_a_base_reads_the_log_no_sooner_because_somebody_is_linked() {
     joiner.sources.synced.push(node("d"));
     assert_eq!(joiner.asks(99), [""; 0]);
     assert_eq!(joiner.asks(1), ["log"]);
+}
+
+#[test]
+fn once_a_snapshot_is_in_its_place_what_is_behind_it_is_asked_for_as_by_anybody() {
+    let mut joiner = Joiner::based(None);
+    joiner.replica.apply(&batch(1, vec![]));
+    let read = joiner.does_after(MILLIS(0));
+    let log = log_of(&joiner, &[batch(5, vec![]), batch(6, vec![])], Some(5));
+    joiner.reads_some(&read, &log, 9).unwrap();
+    assert!(joiner.catchup.is_too_far());
+    let (donor, id) = joiner.asks_after(MILLIS(100)).unwrap();
+    let end = LogEnd { position: Position(80), nonce: Nonce(9) };
+    joiner.chunk(&donor, id, 0, Some((Epoch(1), end)));
+    assert_eq!((joiner.replica.end(), joiner.catchup.is_too_far()), (end, false));
+    assert_eq!(joiner.asks(0), ["log"]);
+}
+
+#[test]
+fn what_a_leader_has_before_a_batch_that_cannot_be_read_is_applied_and_nobody_knows_how_old_it_is() {
+    let mut joiner = Joiner::based(Some("a"));
+    assert_eq!(joiner.asks(150), ["a after 0"]);
+    let session = SessionId { node: node("h"), incarnation: Incarnation(1), number: SessionNumber(1) };
+    let (name, request, kind): (Name, _, _) = ("x".into(), RequestNumber(1), Kind(7));
+    let op = Op::Register { name: name.clone(), session: 0, request, actor: Some(5), kind, meta: None };
+    let first = Batch { sessions: vec![Arc::new(session)], ..batch(1, vec![op]) };
+    let batches = [(Position(1), first.encode()), (Position(2), Bytes::from_static(&[0xff]))];
+    let Joiner { catchup, replica, now, .. } = &mut joiner;
+    catchup.on_fetched(*now, replica, Epoch(1), &batches).unwrap();
+    assert_eq!(replica.position(), Position(1));
+    let said = replica.explain(&name).state;
+    assert!(matches!(said, NameState::Held { ago: None, .. }), "{said:?}");
+    assert_eq!(joiner.asks(0), ["a after 1"]);
 }

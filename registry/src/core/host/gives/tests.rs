@@ -535,3 +535,20 @@ fn a_caller_that_offered_a_name_is_told_where_the_log_gave_it() {
     let answer = crate::core::input::Answer::Offered(Ok(at));
     assert_eq!(goes_on(&mut holder), [Effect::Answer { call: CallId(8), answer }]);
 }
+
+#[test]
+fn that_a_name_went_to_another_actor_is_not_said_of_a_holder_that_has_ended_before() {
+    let (mut holder, _) = Holder::deciding();
+    holder.host.on_actor_ended(5);
+    holder.settle();
+    assert!(holder.host.claims().is_empty());
+    let mut builder = BatchBuilder::default();
+    builder.session(&session("b"));
+    let (name, position, request) = ("x".into(), Position(1), RequestNumber(3));
+    builder.push(Op::Transfer { name, position, session: 0, request, actor: 9, kind: Kind(7) });
+    let (prev, at) = (holder.replica.end(), Position(2));
+    let applied = holder.replica.apply(&builder.build(Epoch(1), Nonce(2), prev, at));
+    let mut effects = Vec::new();
+    holder.host.on_applied(&applied, &mut effects);
+    assert_eq!(effects, []);
+}

@@ -556,3 +556,22 @@ fn nothing_is_left_to_be_done_at_once_when_the_drain_is_over() {
     holder.waits(SILENT_AFTER);
     assert_eq!(holder.offers(), []);
 }
+
+#[test]
+fn a_drain_waits_for_its_own_offers_also_while_a_caller_has_one_out() {
+    let mut holder = Holder::new(1);
+    let (id, actor, position) = (CallId(4), Some(4), Position(1));
+    let (kind, on_lapse, on_take) = (Kind(7), OnLapse::Stop, OnTake::Give);
+    let claim = Claim { id, actor, kind, position, revision: position, on_lapse, on_take };
+    holder.host.claim(name(1), claim);
+    let caller = Caller::new(holder.now.time, CallId(9), WAIT);
+    holder.host.offer(caller, name(1), node("b"));
+    assert_eq!(holder.offers(), [offer("b", 1, 1)]);
+    assert!(!holder.host.is_offering(), "it does not drain");
+    holder.host.begin_offers();
+    assert_eq!(holder.offers(), [offer("b", 2, 0)]);
+    assert!(holder.host.is_offering());
+    holder.host.end_claim(&name(0), None, &mut Vec::new());
+    assert_eq!(holder.offers(), []);
+    assert!(!holder.host.is_offering() && holder.host.has_offers(), "only the caller waits");
+}

@@ -1,3 +1,5 @@
+mod others;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, SessionId, SessionNumber};

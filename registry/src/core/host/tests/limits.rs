@@ -145,3 +145,42 @@ fn many_calls_that_waited_for_one_name_are_answered_in_parts_and_in_their_order(
     assert_eq!(told, [2].into_iter().chain(10..2010).chain([3000]).collect::<Vec<u64>>());
     assert_eq!(alone.asks(), [], "it is held here");
 }
+
+#[test]
+fn calls_behind_one_that_asks_for_something_wait_for_that_also_when_they_are_many() {
+    let calls = |effects: &[Effect]| -> Vec<u64> {
+        let call = |effect: &Effect| match effect {
+            Effect::Answer { call, .. } => Some(call.0),
+            _ => None,
+        };
+        effects.iter().filter_map(call).collect()
+    };
+    let mut alone = Alone::holding();
+    alone.update(2, "x", 1);
+    let number = alone.asks_one();
+    for call in 10..526 {
+        assert_eq!(alone.register(call, 5, "x"), []);
+    }
+    assert_eq!(alone.unregister(600, "x", None), []);
+    for call in 601..604 {
+        assert_eq!(alone.register(call, 6, "x"), []);
+    }
+    let (at, mut effects) = (alone.replica.position(), Vec::new());
+    alone.host.on_verdicts(Epoch(1), &session(1), at, vec![(number, Verdict::Updated { revision: at })]);
+    alone.host.settle(alone.now, &alone.replica, &mut effects);
+    // The update, and 512 at a time.
+    assert_eq!(calls(&effects), [2].into_iter().chain(10..522).collect::<Vec<u64>>());
+    let mut parts = Vec::new();
+    while alone.host.is_busy() && parts.len() < 9 {
+        let mut effects = Vec::new();
+        alone.host.proceed(alone.now, 2, &alone.replica, &mut effects);
+        parts.push(calls(&effects));
+    }
+    assert_eq!(parts, [vec![522, 523], vec![524, 525], vec![]]);
+    let number = alone.asks_one();
+    let released = answer(600, Answer::Unregistered(Ok(at)));
+    assert_eq!(alone.decided(number, Verdict::Released), [released, Effect::Watch { actor: 6 }]);
+    assert_eq!(alone.host.queued.count(), 2);
+    let next = alone.host.queued.pop(&"x".into());
+    assert_eq!(next.map(|call| call.caller().call), Some(CallId(602)));
+}

@@ -211,3 +211,85 @@ fn a_grant_waits_until_a_snapshot_is_in_its_place() {
     }
     assert_eq!(alone.settle(), [registered(1, 1)]);
 }
+
+/// How many are answered when it is woken, and looks at so many.
+fn answered_of(alone: &mut Alone, names: usize) -> usize {
+    let around = Surroundings { leader: None, is_synced: true, has_leader: true };
+    let mut effects = Vec::new();
+    alone.host.on_wake(alone.now, names, around, &alone.replica, &mut effects);
+    effects.iter().filter(|effect| matches!(effect, Effect::Answer { .. })).count()
+}
+
+#[test]
+fn what_is_decided_and_what_waits_for_that_are_looked_at_in_one_step_that_has_room_for_both() {
+    let mut alone = Alone::new();
+    alone.register(1, 1, "x");
+    alone.register(2, 2, "y");
+    let verdicts = alone.asks().iter().map(|request| (request.number, grant(9))).collect();
+    // The replica does not have them yet.
+    alone.host.on_verdicts(Epoch(1), &session(1), Position(9), verdicts);
+    assert_eq!([alone.register(3, 3, "x"), alone.register(4, 4, "y")].concat(), []);
+    alone.now.time = alone.now.time + WAIT;
+    assert_eq!((answered_of(&mut alone, 4), alone.host.is_looking()), (4, false));
+}
+
+#[test]
+fn of_many_who_have_waited_too_long_for_one_name_as_many_are_told_as_a_step_looks_at() {
+    let mut alone = Alone::holding();
+    alone.update(2, "x", 1);
+    assert_eq!(alone.asks().len(), 1);
+    alone.wait = Duration::from_secs(1);
+    for call in 10..1110 {
+        assert_eq!(alone.register(call, 6, "x"), []);
+    }
+    alone.now.time = alone.now.time + alone.wait;
+    // The update is looked at as well, and the calls of one name are looked at in two parts of 512.
+    assert_eq!((answered_of(&mut alone, 1024), alone.host.is_looking()), (1024, true));
+    assert_eq!((answered_of(&mut alone, 1024), alone.host.is_looking()), (76, false));
+    assert_eq!(alone.host.queued, Queues::default());
+}
+
+#[test]
+fn an_actor_that_ends_while_its_update_is_undecided_gives_the_name_up_when_that_is_decided() {
+    let mut alone = Alone::holding();
+    alone.update(2, "x", 1);
+    let number = alone.asks_one();
+    alone.host.on_actor_ended(5);
+    alone.settle();
+    assert_eq!(alone.asks(), [], "first it has to be decided");
+    let told = alone.decided(number, Verdict::Updated { revision: Position(1) });
+    assert_eq!(told, [answer(2, Answer::Updated(Ok(Position(1))))]);
+    assert_eq!(alone.wishes(), [gives_up(1, GivenUp::ActorEnded)]);
+}
+
+#[test]
+fn a_request_is_known_to_be_of_its_call_also_when_nobody_waits_for_it_any_more() {
+    let mut alone = Alone::holding();
+    alone.register(2, 6, "y");
+    let registered = alone.asks_one();
+    alone.unregister(3, "x", None);
+    let given_up = alone.asks_one();
+    let calls = |alone: &Alone| [registered, given_up].map(|number| alone.host.call_of(number));
+    assert_eq!(calls(&alone), [Some(CallId(2)), Some(CallId(3))]);
+    assert_eq!(alone.wake(5000).len(), 2);
+    assert_eq!(calls(&alone), [Some(CallId(2)), None], "what is granted is a claim of its call");
+    // The leader does not hear of a take by this node, and it has a call all the same.
+    alone.take(4, "z", 1);
+    let taken = RequestNumber(given_up.0 + 1);
+    assert_eq!(alone.host.call_of(taken), Some(CallId(4)));
+    alone.settle();
+    assert_eq!(alone.host.call_of(taken), None);
+}
+
+#[test]
+fn an_actor_is_watched_for_as_long_as_anything_is_asked_for_it() {
+    let mut alone = Alone::new();
+    alone.register(1, 5, "x");
+    alone.register(2, 5, "y");
+    let asked = alone.asks();
+    let other_limit = || RegisterError::OtherLimit { limit: 3 };
+    let told = alone.decided(asked[1].number, Verdict::OtherLimit { limit: 3 });
+    assert_eq!(told, [forget(2), refused(2, other_limit())]);
+    let told = alone.decided(asked[0].number, Verdict::OtherLimit { limit: 3 });
+    assert_eq!(told, [Effect::Unwatch { actor: 5 }, forget(1), refused(1, other_limit())]);
+}

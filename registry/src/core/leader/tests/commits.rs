@@ -3,6 +3,7 @@
 use callsign_elector::record::Lineage;
 
 use super::*;
+use crate::core::why::GivenUp;
 
 #[test]
 fn what_was_seen_of_the_fence_stands_in_for_a_read_for_as_long_as_stores_remember_it() {
@@ -310,4 +311,34 @@ fn each_batch_of_each_term_has_a_nonce_of_its_own() {
     led.asks("a", &[(1, "x")]);
     let asked = led.proceeds();
     assert_ne!(batch(&asked).nonce, first);
+}
+
+#[test]
+fn whatever_a_batch_that_was_too_large_was_to_decide_is_decided_later() {
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x"), (2, "y")]);
+    let asked = led.proceeds();
+    led.committed(&asked);
+    let position = Position(2);
+    let unregister = Wish::Unregister { position, why: GivenUp::Unregistered };
+    let update = Wish::Update { position, revision: None, meta: None };
+    led.wishes("a", 3, vec![(3, "x", unregister), (4, "y", update)]);
+    let asked = led.proceeds();
+    let refused = batch(&asked).ops;
+    assert_eq!(refused.len(), 2);
+    led.ends(&asked, &TOO_LARGE);
+    let again = led.proceeds();
+    assert_eq!(batch(&again).ops, refused);
+    let (_, effects) = led.committed(&again);
+    assert_eq!(verdicts(&effects), [("a".to_owned(), vec![3, 4])]);
+}
+
+#[test]
+fn an_opening_of_which_nobody_knows_what_became_of_it_is_written_again_at_once() {
+    let mut led = Led::elected(Tuning::default());
+    let opening = led.opens(false, Vec::new());
+    let (outcome, again) = led.ends(&opening, &CommitOutcome::Unknown);
+    assert_eq!((outcome, batch(&again)), (Outcome::default(), batch(&opening)));
+    let (outcome, _) = led.committed(&again);
+    assert!(outcome.opened && led.leader.is_open());
 }

@@ -338,3 +338,90 @@ fn those_who_wait_for_the_places_of_one_semaphore_get_them_in_the_order_in_which
         led.committed(&asked);
     }
 }
+
+#[test]
+fn each_request_of_a_batch_has_to_be_of_a_node_that_may_hold_its_name() {
+    let mut led = Led::open();
+    led.view.sessions.insert(node("d"), Some(record(1, true)));
+    led.permitted.linked(&node("b"), Permits::read("names=shop/").unwrap());
+    led.asks("a", &[(1, "x")]);
+    led.asks("d", &[(1, "y")]);
+    led.asks("b", &[(1, "z"), (2, "shop/z")]);
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["x", "shop/z"], "nobody knows what d may hold");
+    let (_, effects) = led.committed(&asked);
+    assert_eq!(verdicts(&effects), [("a".to_owned(), vec![1]), ("b".to_owned(), vec![1, 2])]);
+}
+
+#[test]
+fn a_new_leader_decides_what_is_asked_for_before_it_frees_the_names_of_the_dead() {
+    let mut led = Led::elected(Tuning::default());
+    // A former leader has given a name to node a.
+    let mut builder = BatchBuilder::default();
+    let index = builder.session(&session("a"));
+    let (name, request, kind) = ("x".into(), RequestNumber(1), Kind(7));
+    builder.push(Op::Register { name, session: index, request, actor: Some(3), kind, meta: None });
+    let end = led.replica.end();
+    led.replica.apply(&builder.build(Epoch(4), Nonce(9), end, Position(1)));
+    let opening = led.opens(false, Vec::new());
+    assert!(led.committed(&opening).0.opened);
+    led.sees_closed("a");
+    for (of, name, decided) in [("b", "y", "y"), ("c", "z", "(a)")] {
+        led.asks(of, &[(1, name)]);
+        let asked = led.proceeds();
+        assert_eq!(names(&asked), [decided]);
+        led.committed(&asked);
+    }
+    assert_eq!(names(&led.proceeds()), ["z"]);
+}
+
+#[test]
+fn that_a_session_is_closed_is_forgotten_when_its_node_is_not_read_any_more() {
+    let mut led = Led::open();
+    led.asks("a", &[(1, "x")]);
+    let asked = led.proceeds();
+    led.committed(&asked);
+    led.sees_closed("a");
+    led.now = led.now + ASKED_AGAIN;
+    let asked = led.proceeds();
+    assert_eq!(names(&asked), ["(a)"]);
+    led.committed(&asked);
+    led.sees();
+    assert!(led.leader.closed.contains(&*session("a")), "it is the latest one of its node");
+    led.view.sessions = nothing_known().sessions;
+    led.sees();
+    assert!(led.leader.closed.is_empty());
+}
+
+#[test]
+fn the_session_of_a_taker_is_read_for_as_long_as_it_is_open() {
+    let mut led = Led::open();
+    led.permitted.linked(&node("d"), Permits::default());
+    led.asks("a", &[(1, "x")]);
+    let asked = led.proceeds();
+    led.committed(&asked);
+    let concerned = |names: &[&str]| Effect::Tell(Tell::Concerned(names.iter().copied().map(node).collect()));
+    let effects = led.wishes("a", 0, vec![(2, "x", transfer("d"))]);
+    assert!(effects.contains(&concerned(&["a", "d"])), "{effects:?}");
+    led.view.sessions.insert(node("d"), Some(record(1, true)));
+    assert_eq!(led.sees(), [], "it is of concern as before");
+    assert_eq!(led.sees_closed("d"), [concerned(&["a"])]);
+}
+
+#[test]
+fn a_verdict_that_is_told_again_holds_where_it_did_before() {
+    let mut led = Led::open();
+    for (number, name) in [(1, "x"), (2, "y")] {
+        led.asks("a", &[(number, name)]);
+        let asked = led.proceeds();
+        led.committed(&asked);
+    }
+    let again = led.asks("a", &[(2, "y"), (1, "x")]);
+    let told = again.iter().map(|effect| match effect {
+        Effect::Send { message: Message::Verdicts { position, verdicts, .. }, .. } => {
+            (*position, verdicts.iter().map(|(number, _)| number.0).collect::<Vec<u64>>())
+        }
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [(Position(2), vec![1]), (Position(3), vec![2])]);
+}

@@ -480,3 +480,72 @@ fn a_look_at_those_who_wait_that_was_cut_goes_on_at_the_same_moment() {
     }
     assert_eq!(told, 3);
 }
+
+/// How many requests it sends.
+fn requests(effects: &[Effect]) -> usize {
+    let of = |(_, _, message): (String, u64, Message)| match message {
+        Message::Requests { requests, .. } => requests.len(),
+        _ => 0,
+    };
+    sends(effects).into_iter().map(of).sum()
+}
+
+#[test]
+fn what_was_asked_is_not_asked_again_at_each_heartbeat() {
+    let mut one = One::following();
+    assert_eq!(requests(&one.registers(1, "x")), 1);
+    for _ in 0..3 {
+        assert_eq!(requests(&one.hears("l", heartbeat(5, 1))), 0);
+    }
+}
+
+#[test]
+fn what_waits_for_a_verdict_is_asked_for_in_the_step_that_brings_it() {
+    let mut one = One::following();
+    assert_eq!(requests(&one.registers(1, "x")), 1);
+    assert_eq!(requests(&one.calls(2, Call::Unregister { name: "x".into() }, 5000)), 0);
+    one.hears("l", replicate(&batch(2, vec![register("x")])));
+    let granted = Verdict::Granted { token: Position(2), revision: Position(2) };
+    let verdicts = Message::Verdicts {
+        epoch: Epoch(5),
+        session: Arc::new(session("m")),
+        position: Position(2),
+        verdicts: vec![(RequestNumber(1), granted)],
+    };
+    let effects = one.hears("l", verdicts);
+    assert!(matches!(&answers(&effects)[..], [(1, Answer::Registered(Ok(_)))]), "{effects:?}");
+    assert_eq!(requests(&effects), 1, "{effects:?}");
+}
+
+#[test]
+fn a_consistent_read_that_shows_less_than_was_applied_answers_nobody_and_has_the_elector_look() {
+    let mut one = One::following();
+    let id = read(&one.calls(1, Call::Consistent { name: "x".into() }, 5000));
+    let effects = one.reads(id, &[None]);
+    assert_eq!(answers(&effects), []);
+    assert!(tells(&effects).contains(&Tell::Refresh), "{effects:?}");
+}
+
+#[test]
+fn what_is_too_much_for_a_step_is_sent_in_the_next_and_a_member_that_has_left_comes_to_rest() {
+    let is_at_once = |one: &One| one.member.wakes_at(one.now.time) == one.now.time;
+    let mut one = One::following();
+    let mut effects = Vec::new();
+    for number in 0..4097 {
+        let (name, kind, on_lapse) = (format!("n{number}").into(), Kind(7), OnLapse::Suspend);
+        let on_take = OnTake::default();
+        let call = Call::Register { name, actor: 5, kind, on_lapse, on_take, meta: None };
+        let input = Input::Call { id: CallId(number), call, wait: MILLIS(5000) };
+        one.member.step(one.now, input, &mut effects);
+    }
+    one.member.step(one.now, Input::Idle, &mut effects);
+    assert_eq!((requests(&effects), is_at_once(&one)), (2048, true));
+    // It leaves at once, with one that it has not sent.
+    let mut effects = one.calls(5000, Call::Leave, 0);
+    assert_eq!(requests(&effects), 2048);
+    for _ in 0..100 {
+        effects.extend(one.step(Input::Idle));
+    }
+    assert!(answers(&effects).contains(&(5000, Answer::Left)));
+    assert!(!is_at_once(&one), "it has nothing more to do");
+}

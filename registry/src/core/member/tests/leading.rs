@@ -352,3 +352,64 @@ fn a_handoff_of_an_epoch_that_another_node_has_won_is_over() {
     one.sees(5, Some("l"));
     assert!(one.member.handoff.is_none());
 }
+
+#[test]
+fn names_of_a_session_that_was_closed_before_the_epoch_opened_are_freed_without_another_view() {
+    let mut one = One::new();
+    let sessions = vec![Arc::new(session("l"))];
+    one.member.replica.apply(&Batch { epoch: Epoch(4), sessions, ..batch(1, vec![register("x")]) });
+    one.view.sessions.insert(node("l"), Some(record(false)));
+    let id = read(&one.sees(5, Some("m")));
+    let values = one.end_of_log(end(1));
+    let (id, _) = commit(&one.reads(id, &values));
+    one.step(Input::CommitDone { id, outcome: CommitOutcome::Committed(Version(9)) });
+    assert!(one.member.is_serving());
+    let (_, transaction) = commit(&one.wakes_after(5));
+    let freeing = one.member.config.keys.log(Position(3));
+    let ops = transaction.writes.iter().find_map(|write| match write {
+        callsign_store::Write::Put { key, value } if *key == freeing => {
+            Some(Batch::decode(value).unwrap().ops)
+        }
+        _ => None,
+    });
+    assert_eq!(ops, Some(vec![Op::HostGone { session: 0 }]));
+}
+
+#[test]
+fn the_batches_of_two_terms_of_one_member_have_different_nonces() {
+    let mut one = One::leading();
+    let first = one.member.replica.end();
+    let id = read(&one.sees(6, Some("m")));
+    let values = one.end_of_log(first);
+    let (id, _) = commit(&one.reads(id, &values));
+    one.step(Input::CommitDone { id, outcome: CommitOutcome::Committed(Version(9)) });
+    let second = one.member.replica.end();
+    assert_eq!(second.position, first.position.next());
+    assert_ne!(second.nonce, first.nonce);
+}
+
+#[test]
+fn a_member_that_is_elected_reads_at_once_what_the_old_leader_says_there_is() {
+    let reads_after = |position: u64| {
+        let mut one = One::new();
+        one.links("l", 1);
+        one.sees(4, Some("l"));
+        one.sees(5, Some("m"));
+        let message = Message::Transferred { epoch: Epoch(5), position: Position(position) };
+        let effects = one.hears("l", message);
+        effects.iter().filter(|effect| matches!(effect, Effect::Read { .. })).count()
+    };
+    assert_eq!(reads_after(0), 1, "the end of the log");
+    assert_eq!(reads_after(3), 2, "the log, too");
+}
+
+#[test]
+fn an_elector_that_sees_the_lock_before_its_member_sees_the_term_is_told_when_the_epoch_is_open() {
+    let mut one = One::new();
+    one.step(Input::RunHandoff { leader: node("m"), epoch: Epoch(5) });
+    let id = read(&one.sees(5, Some("m")));
+    let values = one.end_of_log(LogEnd::default());
+    let (id, _) = commit(&one.reads(id, &values));
+    let effects = one.step(Input::CommitDone { id, outcome: CommitOutcome::Committed(Version(9)) });
+    assert!(tells(&effects).contains(&Tell::HandoffDone(Epoch(5))), "{effects:?}");
+}

@@ -339,3 +339,28 @@ fn how_long_ago_something_was_applied_is_known_to_about_a_second() {
     }
     assert_eq!(ago(&replica, "n2"), None);
 }
+
+#[test]
+fn so_many_times_are_remembered_and_the_oldest_are_forgotten_first() {
+    let times = 4096;
+    let mut replica = replica();
+    for position in 1..=times + 1 {
+        replica.tick(at(position));
+        replica.apply(&batch(position, Vec::new()));
+    }
+    let ago = |position: u64| replica.past.ago(Position(position)).map(|ago| ago.as_secs());
+    assert_eq!([ago(1), ago(2), ago(times + 1)], [None, Some(times - 1), Some(0)]);
+}
+
+#[test]
+fn of_a_replica_that_begins_anew_no_time_of_before_counts() {
+    let mut replica = replica();
+    replica.tick(at(100));
+    replica.apply(&batch(1, vec![register("x")]));
+    replica.give_up_base();
+    replica.base_on_nothing();
+    replica.tick(at(110));
+    replica.apply(&batch(1, vec![register("x")]));
+    let said = explain(&replica, "x").state;
+    assert!(matches!(said, NameState::Held { ago: Some(Duration::ZERO), .. }), "{said:?}");
+}

@@ -1,5 +1,7 @@
 //! What is left of what a member shares, once it has ended, or does not answer.
 
+mod kept;
+
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr};
 

@@ -190,3 +190,75 @@ async fn a_token_that_is_spent_is_renewed_and_the_commit_is_sent_with_the_new_on
     assert_eq!(heard[0], heard[1]);
     assert_ne!(heard[1], heard[2]);
 }
+
+#[tokio::test]
+async fn each_request_is_to_be_refused_at_once_by_a_member_that_has_no_leader() {
+    let (server, store) = scripted("u:p@", vec![Say::Committed(9)]).await;
+    let mut watch = store.watch(b"k".to_vec(), Version(5));
+    assert!(poll!(&mut watch).is_pending());
+    assert_eq!(store.commit(put("v")).await, CommitOutcome::Committed(Version(9)));
+    assert!(store.read(vec![read_key(b"k".to_vec())]).await.is_ok());
+    wished(&server, 1, |wish| matches!(wish, WatchWish::Create(_))).await;
+    assert_eq!(server.content_with_none(), 0);
+}
+
+#[tokio::test]
+async fn a_connection_is_left_that_does_not_answer_a_read_and_not_for_history_that_is_forgotten() {
+    let (server, store) = scripted("", vec![]).await;
+    let read = async |say: Say| {
+        server.script_reads(vec![say]);
+        let read = timeout(TEST_DEADLINE, store.read(vec![read_key(b"k".to_vec())])).await.unwrap();
+        assert_eq!(read.map(|read| read.version), Ok(Version(5)), "it is asked again");
+    };
+    let session =
+        async || store.shared.line.session(Instant::now() + TEST_DEADLINE).await.expect("it is connected");
+    let first = session().await;
+    read(Say::Status(11, "etcdserver: mvcc: required revision has been compacted")).await;
+    let same = store.shared.line.session(Instant::now()).await;
+    assert!(same.is_ok_and(|same| Arc::ptr_eq(&same, &first)), "nothing is wrong with it");
+    for say in [Say::Status(14, "etcdserver: request timed out"), Say::Nothing] {
+        let old = session().await;
+        read(say).await;
+        let is_left = async {
+            while Arc::ptr_eq(&session().await, &old) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(TEST_DEADLINE, is_left).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_elects_is_waited_for_when_it_is_opened_and_one_that_refuses_is_not() {
+    let opened = async |say: Say| {
+        let server = Scripted::start(vec![]).await;
+        server.script_reads(vec![say]);
+        let url = server.url("");
+        tokio::task::spawn_blocking(move || EtcdStore::open(&url).map(drop)).await.unwrap()
+    };
+    opened(Say::Status(14, "etcdserver: no leader")).await.unwrap();
+    let refused = opened(Say::Status(7, "etcdserver: permission denied")).await.unwrap_err();
+    assert!(
+        matches!(&refused, OpenError::Server { cause, .. } if cause.contains("permission denied")),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_commit_that_finds_no_member_is_told_what_the_last_one_said() {
+    let (server, store) = scripted("", vec![Say::Gone]).await;
+    store.shared.line.session(Instant::now() + TEST_DEADLINE).await.unwrap();
+    let refusals = (0..1000).map(|_| Say::Status(7, "etcdserver: permission denied"));
+    server.script_reads(refusals.collect());
+    assert_eq!(store.commit(put("v")).await, CommitOutcome::Unknown);
+    let told = async {
+        loop {
+            match store.commit(put("v")).await {
+                CommitOutcome::Unavailable(why) if why.contains("permission denied") => return,
+                // The connection has only just broken.
+                outcome => assert!(!matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}"),
+            }
+        }
+    };
+    timeout(TEST_DEADLINE, told).await.unwrap();
+}

@@ -49,6 +49,8 @@ struct State {
     /// So many connections more are closed at once.
     closes: AtomicUsize,
     tokens: AtomicUsize,
+    /// Requests that did not say that they want a leader.
+    content_with_none: AtomicUsize,
 
     /// Of each commit, the token that came with it, and what it asked for.
     heard: Mutex<Vec<(Option<String>, TxnRequest)>>,
@@ -124,6 +126,11 @@ impl Scripted {
         self.state.looks.load(Ordering::SeqCst)
     }
 
+    /// How many requests did not say that a member without a leader is to refuse them.
+    pub(crate) fn content_with_none(&self) -> usize {
+        self.state.content_with_none.load(Ordering::SeqCst)
+    }
+
     /// How many connections there were.
     pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::SeqCst)
@@ -139,6 +146,9 @@ async fn serve(state: Arc<State>, stream: TcpStream) {
     let mut silent = Vec::new();
     while let Some(Ok((request, respond))) = connection.accept().await {
         let path = request.uri().path().to_owned();
+        if request.headers().get("hasleader").is_none_or(|wish| wish.as_bytes() != b"true") {
+            state.content_with_none.fetch_add(1, Ordering::SeqCst);
+        }
         let given = request.headers().get("token");
         let given = given.map(|token| token.to_str().unwrap().to_owned());
         if path.ends_with("/Watch") {

@@ -1,4 +1,4 @@
-use super::*;
+use super::{super::tests::said::*, *};
 
 fn fine() -> Facts {
     Facts {
@@ -87,4 +87,28 @@ fn what_a_role_may_not_do_is_said() {
     assert!(with(Some(true), Some(true), false, &[]).is_empty());
     assert_eq!(with(Some(true), Some(false), true, &["INSERT on callsign.kv"]), [("permissions", No)]);
     assert!(with(Some(true), Some(false), true, &[]).is_empty());
+}
+
+#[test]
+fn room_for_fewer_than_ten_processes_is_told() {
+    assert!(found(|f| f.connections = 70).is_empty());
+    assert_eq!(found(|f| f.connections = 71), [("connections", Verdict::Warning)]);
+}
+
+#[tokio::test]
+async fn a_server_that_lets_nobody_in_is_told_by_what_it_says() {
+    for (code, check, verdict) in [
+        ("28P01", "permissions", Verdict::No),
+        ("28000", "permissions", Verdict::No),
+        ("3D000", "reach", Verdict::No),
+        ("42501", "permissions", Verdict::No),
+        ("53300", "connections", Verdict::No),
+        ("57P03", "reach", Verdict::Unknown),
+    ] {
+        let finding = turned_away("postgres://h/d", &said(code).await).unwrap();
+        assert_eq!((finding.check, finding.verdict), (check, verdict), "{finding:?}");
+        assert!(finding.said.contains(code) && finding.advice.is_some(), "{finding:?}");
+    }
+    assert_eq!(turned_away("postgres://h/d", &said("XX000").await), None);
+    assert_eq!(turned_away("postgres://h/d", &unsaid().await), None);
 }

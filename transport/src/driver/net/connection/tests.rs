@@ -14,13 +14,14 @@ use tokio::{
 
 use super::*;
 use crate::{
-    Endpoint, EndpointConfig, LinkEvent, LinkEvents, MemoryNetwork, Network,
+    Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, MemoryNetwork, Network,
     core::{
         agreed::{Carrier, Security},
         frame,
         hello::{Me, Word, preamble, word},
         versions::Versions,
     },
+    driver::handle::tests::idle,
 };
 
 #[test]
@@ -117,19 +118,19 @@ async fn a_link_on_which_nothing_can_be_written_any_more_ends_though_it_can_be_r
     assert_eq!(linked.next().await, Some(LinkEvent::Down { peer: PeerId::new("z", 7), link, reason }));
 }
 
-/// Has a ping to be read from some moment on, of which nobody is told: as what comes while the whole process stands still.
-struct Pinged(ReadHalf<DuplexStream>, Arc<AtomicBool>);
+/// Has a frame to be read from some moment on, of which nobody is told: as what comes while the process stands still.
+struct Hears(ReadHalf<DuplexStream>, Arc<AtomicBool>, Frame<'static>);
 
-impl AsyncRead for Pinged {
+impl AsyncRead for Hears {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.1.swap(false, SeqCst) {
-            let mut ping = BytesMut::new();
-            Frame::Ping.put(&mut ping);
-            buf.put_slice(&ping);
+            let mut said = BytesMut::new();
+            self.2.put(&mut said);
+            buf.put_slice(&said);
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.0).poll_read(cx, buf)
@@ -139,7 +140,7 @@ impl AsyncRead for Pinged {
 #[tokio::test(start_paused = true)]
 async fn a_process_that_stood_still_reads_what_came_before_it_calls_its_peer_silent() {
     let has_come = Arc::<AtomicBool>::default();
-    let linked = Linked::over(|read, write| (Pinged(read, has_come.clone()), write)).await;
+    let linked = Linked::over(|read, write| (Hears(read, has_come.clone(), Frame::Ping), write)).await;
     // Two of its pings are sent. The third one and the end of the peer's silence are in the time that it misses.
     sleep(Duration::from_millis(3100)).await;
     has_come.store(true, SeqCst);
@@ -191,4 +192,49 @@ async fn a_handle_whose_admission_is_refused_is_done() {
     running.await.unwrap();
     assert_eq!(a.links(), []);
     assert!(handle.done.is_cancelled(), "who leaves would wait for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_peer_said_last_is_heard_though_nothing_can_be_written_to_it_any_more() {
+    let (has_come, is_broken) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let goodbye = Frame::Farewell(Farewell::Leaving);
+    let halves = |read, write| (Hears(read, has_come.clone(), goodbye), Breaks(write, is_broken.clone()));
+    let mut linked = Linked::over(halves).await;
+    has_come.store(true, SeqCst);
+    is_broken.store(true, SeqCst);
+    linked.a.send(linked.link, Lane::Control, "names", Bytes::from_static(b"x")).unwrap();
+    let (link, reason) = (linked.link, DownReason::Goodbye);
+    assert_eq!(linked.next().await, Some(LinkEvent::Down { peer: PeerId::new("z", 7), link, reason }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_core_is_woken_when_it_is_time_and_its_link_was_read_from_once_more() {
+    let a = start().await;
+    let handle = idle(99, a.inner.now()).await;
+    let pings = || lock(&handle.outbox).queued().0;
+    let mut is_due = false;
+    assert!(tick(&a.inner, &handle, &mut is_due).now_or_never().is_none());
+    assert!(!is_due && pings() == 0, "it is not time");
+    advance(Duration::from_millis(1500)).await;
+    assert!(tick(&a.inner, &handle, &mut is_due).now_or_never().is_none());
+    assert!(is_due && pings() == 0, "it is read from first");
+    assert!(tick(&a.inner, &handle, &mut is_due).now_or_never().is_some());
+    assert!(!is_due && pings() > 0);
+    // What was due may have been put off by what was read.
+    is_due = true;
+    assert!(tick(&a.inner, &handle, &mut is_due).now_or_never().is_none());
+    assert!(!is_due);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_turn_of_a_link_whose_task_is_over() {
+    let a = start().await;
+    let (over, next) = (idle(98, a.inner.now()).await, idle(99, a.inner.now()).await);
+    let is_told = || next.written.notified().now_or_never().is_some();
+    over.write_before([next.clone()].into_iter());
+    assert!(!is_told());
+    drop(Ended(&a.inner, &over));
+    assert!(is_told() && over.done.is_cancelled());
+    over.write_before([next.clone()].into_iter());
+    assert!(is_told());
 }

@@ -183,3 +183,26 @@ fn all_that_is_undecided_ends_with_the_session_and_may_be_asked_for_in_the_next_
     }
     assert_eq!(alone.flush().len(), 3);
 }
+
+#[test]
+fn an_actor_whose_turn_comes_when_the_one_before_it_has_ended_is_told_of_all_its_names() {
+    let mut alone = Alone::holding(&[("x", 5), ("y", 5), ("z", 5), ("a", 6)], OnLapse::Suspend);
+    alone.host.on_session_lapsed(session(1));
+    assert_eq!(alone.slice(), [notify(5, &[1, 2], Notice::Lapsed)], "there is more to say to it");
+    alone.host.on_actor_ended(5);
+    let told = alone.slices().concat();
+    let said: Vec<_> = told.iter().filter(|effect| matches!(effect, Effect::Notify { .. })).collect();
+    assert_eq!(said, [&notify(6, &[4], Notice::Lapsed)]);
+}
+
+#[test]
+fn as_many_as_a_slice_has_are_told_at_a_time_that_their_session_is_lost() {
+    let mut alone = Alone::new();
+    for (name, actor) in [("v", 4), ("w", 5), ("x", 6), ("y", 7)] {
+        alone.register(name, actor, OnLapse::Stop);
+    }
+    alone.host.on_session_lost(alone.now().time);
+    let answers = |slice: &Vec<Effect>| slice.iter().filter(|it| matches!(it, Effect::Answer { .. })).count();
+    let told: Vec<usize> = alone.slices().iter().map(answers).filter(|answers| *answers > 0).collect();
+    assert_eq!(told, [2, 2]);
+}

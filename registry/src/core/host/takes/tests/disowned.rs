@@ -50,3 +50,16 @@ fn an_actor_that_does_not_want_what_its_holder_has_not_given_yet_does_not_get_it
     alone.settle();
     assert_eq!(alone.hears("b", data(1, 4, "data")), [over(1)]);
 }
+
+#[test]
+fn that_an_actor_does_not_want_a_name_is_heard_behind_what_is_to_be_done_before() {
+    let mut alone = Alone::taking(&["x"]);
+    alone.hears("b", data(1, 4, "data"));
+    alone.host.on_actor_ended(99);
+    assert_eq!(disown(&mut alone, 8, 1, 5), []);
+    let effects = alone.settle();
+    assert!(is_not_held(&effects[0]) && effects.len() == 1, "{effects:?}");
+    alone.apply(vec![moved("x", 0, 1)]);
+    let (position, why) = (Position(2), GivenUp::Unregistered);
+    assert_eq!(alone.asked(), [("x".to_owned(), Wish::Unregister { position, why })]);
+}
