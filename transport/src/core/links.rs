@@ -79,14 +79,14 @@ struct Target {
     failures: u32,
     not_before: Duration,
     dialling: bool,
-    /// The address over which the present link was dialled. Another one is tried at once.
-    via: Option<String>,
 }
 
 /// What is known of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Node {
     current: Option<LinkId>,
+    /// The address over which the present link was dialled, also while the node is not wanted. Another one is tried at once.
+    via: Option<String>,
     /// The incarnation that was linked last, whether or not it still is.
     last: Option<u64>,
     /// Those that gave way to another, oldest first.
@@ -206,7 +206,7 @@ impl Links {
                 Some(target) if target.address == address => target,
                 // Another address is another chance.
                 Some(target) => Target { address, failures: 0, not_before: now, ..target },
-                None => Target { address, failures: 0, not_before: now, dialling: false, via: None },
+                None => Target { address, failures: 0, not_before: now, dialling: false },
             };
             self.targets.insert(node, target);
         }
@@ -232,12 +232,12 @@ impl Links {
             self.dismiss(now, &peer.node, farewell, &reason, effects);
         }
         self.forget_strangers();
-        self.succeed(peer).current = Some(link);
+        let is_dialled = via.is_some();
+        let node = self.succeed(peer);
+        (node.current, node.via) = (Some(link), via);
         self.up.insert(link, peer.clone());
-        if via.is_some()
-            && let Some(target) = self.targets.get_mut(&peer.node)
-        {
-            *target = Target { failures: 0, not_before: now, dialling: false, via, ..target.clone() };
+        if is_dialled && let Some(target) = self.targets.get_mut(&peer.node) {
+            (target.failures, target.not_before, target.dialling) = (0, now, false);
         }
         effects.push(Effect::Up { link, peer: peer.clone() });
     }
@@ -296,11 +296,10 @@ impl Links {
     fn take_down(&mut self, now: Duration, link: LinkId, reason: DownReason, effects: &mut Vec<Effect>) {
         let Some(peer) = self.up.remove(&link) else { return };
         if let Some(node) = self.nodes.get_mut(&peer.node) {
-            node.current = None;
+            (node.current, node.via) = (None, None);
         }
         let wait = self.back_off(0);
         if let Some(target) = self.targets.get_mut(&peer.node) {
-            target.via = None;
             target.not_before = target.not_before.max(now + wait);
         }
         effects.push(Effect::Down { link, peer, reason });
@@ -334,8 +333,8 @@ impl Links {
     /// The nodes that should be dialled, now or later.
     fn wanted(&self) -> impl Iterator<Item = (&Arc<str>, &Target)> {
         self.targets.iter().filter(|(node, target)| {
-            let linked = self.nodes.get(*node).is_some_and(|node| node.current.is_some());
-            !target.dialling && (!linked || target.via.as_ref() != Some(&target.address))
+            let via = self.nodes.get(*node).and_then(|node| node.via.as_ref());
+            !target.dialling && via != Some(&target.address)
         })
     }
 

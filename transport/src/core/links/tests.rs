@@ -104,6 +104,29 @@ fn a_node_that_is_no_longer_wanted_keeps_its_link_and_is_not_dialled_again() {
 }
 
 #[test]
+fn a_node_that_is_wanted_again_keeps_the_link_that_it_has() {
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    world.links_up("a", 1, Some("a:1"));
+    assert_eq!(world.peers(&[]), []);
+    assert_eq!(world.peers(&[("a", "a:1")]), []);
+    assert_eq!(world.links.next_wake(), None);
+    assert_eq!(world.links.link_to("a").map(|(link, _)| link), Some(LinkId(1)));
+    // One that was dialled while nobody wanted it counts, too; one at another address does not.
+    world.peers(&[]);
+    world.links_up("a", 1, Some("a:2"));
+    assert_eq!(world.peers(&[("a", "a:2")]), []);
+    assert_eq!(world.peers(&[("a", "a:3")]), [dial("a", "a:3")]);
+    // One that went down meanwhile is dialled anew.
+    let mut world = World::new("m");
+    world.peers(&[("a", "a:1")]);
+    world.links_up("a", 1, Some("a:1"));
+    world.peers(&[]);
+    world.step(Input::Ended { link: LinkId(1), reason: DownReason::Closed });
+    assert_eq!(world.peers(&[("a", "a:1")]), [dial("a", "a:1")]);
+}
+
+#[test]
 fn another_address_is_dialled_at_once_though_a_link_is_up() {
     let mut world = World::new("m");
     world.peers(&[("a", "old:1")]);

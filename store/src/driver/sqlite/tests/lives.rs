@@ -1,4 +1,4 @@
-//! Who looks after the files by which deaths are proven.
+//! How the files by which deaths are proven are looked after.
 
 use super::*;
 use crate::testing::log::Listening;
