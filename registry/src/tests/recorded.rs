@@ -8,7 +8,7 @@ use std::{
 };
 
 use callsign_elector::{
-    elector::{self, Elector, ElectorConfig},
+    elector::{self, ElectorConfig},
     recording::{Core, Recording, read_header},
 };
 use callsign_store::{
@@ -23,7 +23,7 @@ use crate::{
     core::{
         input::{Answer, Effect, Input, Now},
         member::MemberConfig,
-        registry::RegistryCore,
+        registry::{QUEUES, RegistryCore, RegistryEffect, Told},
         table::Row,
         tuning::Tuning,
     },
@@ -120,11 +120,21 @@ async fn a_recording_has_what_a_core_was_told_and_asked_for_as_soon_as_that_is_d
     assert_eq!(granted, 1, "the caller has its answer, so it is recorded");
 
     let mut recording = of_elector(dir.path());
-    let (mut core, mut steps) = (Elector::new(recording.config.clone()), 0);
+    let (member, table) = (of_member(dir.path()).config, BTreeMap::<Name, Row>::new());
+    let (mut core, mut steps) = (RegistryCore::new(recording.config.clone(), member, table), 0);
     while let Some(frame) = recording.next_frame().unwrap() {
         let mut asked = Vec::new();
-        core.step(frame.now, frame.input, &mut asked);
-        assert_eq!(asked, frame.effects, "a fresh elector that is told the same asks for the same");
+        core.step(Now { time: frame.now, trusted: None }, Told::Elector(frame.input), &mut asked);
+        while QUEUES.iter().any(|queue| core.take(*queue).is_some()) {}
+        let asked = asked.into_iter().filter_map(|effect| match effect {
+            RegistryEffect::Elector(effect) => Some(effect),
+            _ => None,
+        });
+        assert_eq!(
+            asked.collect::<Vec<_>>(),
+            frame.effects,
+            "a fresh elector that is told the same asks for the same"
+        );
         steps += 1;
     }
     assert!(steps > 5, "{steps} steps lead to a leader and two members");
