@@ -48,6 +48,15 @@ async fn at_long_last(store: &PostgresStore, text: &str) {
     timeout(TEST_DEADLINE, committed).await.unwrap();
 }
 
+/// Has the connections of all of them made, and the value 1 kept. One that were made later would wait for the standby itself, in place of
+/// the commit that is meant.
+async fn connected(stores: &[&PostgresStore]) {
+    for store in stores {
+        at_last(store, put("1")).await;
+        assert_eq!(value(store).await, Some(b"1".to_vec()));
+    }
+}
+
 fn cancelled(server: &Server) {
     server.ask("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
 }
@@ -102,7 +111,7 @@ async fn read_only_once_the_standby_is_back(store: &PostgresStore, pair: &mut Pa
 async fn a_commit_whose_wait_for_the_standby_is_cancelled_is_unknown_until_the_standby_has_it() {
     let mut pair = pair!();
     let store = PostgresStore::open(&pair.url(0, "postgres")).unwrap();
-    at_last(&store, put("1")).await;
+    connected(&[&store]).await;
     let standby = pair.other();
     pair.server(standby).stop();
     let mut commit = store.commit(put("2"));
@@ -121,7 +130,7 @@ async fn a_commit_whose_wait_for_the_standby_is_cancelled_is_unknown_until_the_s
 async fn a_commit_whose_connection_is_ended_while_it_waits_is_unknown_until_the_standby_has_it() {
     let mut pair = pair!();
     let store = PostgresStore::open(&pair.server(0).url("postgres")).unwrap();
-    at_last(&store, put("1")).await;
+    connected(&[&store]).await;
     let standby = pair.other();
     pair.server(standby).stop();
     let mut commit = store.commit(put("2"));
@@ -140,8 +149,7 @@ async fn a_commit_that_a_crash_of_the_primary_has_shown_is_read_by_nobody_before
     let standby = pair.other();
     let url = pair.server(0).url("postgres");
     let (writer, bystander) = (PostgresStore::open(&url).unwrap(), PostgresStore::open(&url).unwrap());
-    at_last(&writer, put("1")).await;
-    assert_eq!(value(&bystander).await, Some(b"1".to_vec()));
+    connected(&[&writer, &bystander]).await;
     pair.server(standby).stop();
     let mut commit = writer.commit(put("2"));
     beside(&mut commit, waits(pair.server(0))).await;
