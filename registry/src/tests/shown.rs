@@ -86,8 +86,9 @@ async fn a_call_is_shown_with_how_long_its_caller_has_waited() {
     let node = cluster.node("a").await;
     assert!(node.ready(TEST_DEADLINE).await.is_ok());
     let (actor, hold) = (counter().await, cluster.store.connect("a").hold_commits());
+    let begun = tokio::time::Instant::now();
     let (registered, ()) = tokio::join!(node.register("x", &actor), async {
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        until("its caller has waited", || begun.elapsed() >= Duration::from_secs(2)).await;
         drop(hold);
     });
     registered.unwrap();

@@ -426,7 +426,7 @@ async fn a_session_that_is_dropped_while_it_leaves_is_closed_nevertheless() {
     store.fail(Some(Fault::Silence));
     let leaving = tokio::spawn(async move { leaves.leave().await });
     until(|| trust.check().is_err()).await;
-    // Whoever waited for it has given up, and nobody holds it any more.
+    // Its caller has given up, and nobody holds it any more.
     leaving.abort();
     assert!(leaving.await.is_err());
     drop(session);
