@@ -12,7 +12,12 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use ureq::Agent;
 
+use crate::{TEST_DEADLINE, eventually};
+
 const DRIVER: &str = "/usr/bin/chromedriver";
+
+/// How often a browser is started at most, until one is there.
+const TRIES: usize = 3;
 
 /// A browser with one page. It ends when this is dropped.
 #[derive(Debug)]
@@ -29,11 +34,24 @@ impl Browser {
         Path::new(DRIVER).exists()
     }
 
-    /// Starts one.
+    /// Starts one. What does not start is tried again, with another port and profile: of hundreds of starts on a busy
+    /// machine, one may find its port taken.
     ///
     /// # Errors
-    /// Why it does not start, as on a machine whose kernel gives it no namespaces or no memory.
+    /// Why no try succeeded, as on a machine whose kernel gives it no namespaces or no memory.
     pub fn start() -> Result<Self, String> {
+        let mut reasons = Vec::new();
+        while reasons.len() < TRIES {
+            match Self::try_start() {
+                Ok(browser) => return Ok(browser),
+                Err(reason) => reasons.push(reason),
+            }
+            println!("the browser did not start: {reasons:?}");
+        }
+        Err(reasons.join("; "))
+    }
+
+    fn try_start() -> Result<Self, String> {
         let mut driver = Command::new(DRIVER)
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -84,16 +102,22 @@ impl Browser {
         Ok(body.map_err(|error| error.to_string())?["value"].take())
     }
 
+    /// What the driver answers, or the error that it answers.
+    fn answer(&self, path: &str, body: &Value) -> Result<Value, String> {
+        let value = self.try_post(path, body)?;
+        if value["error"].is_null() { Ok(value) } else { Err(value.to_string()) }
+    }
+
     #[track_caller]
     fn post(&self, path: &str, body: &Value) -> Value {
-        let value = self.try_post(path, body).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert!(value["error"].is_null(), "{path}: {value}");
-        value
+        self.answer(path, body).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     /// Opens a page, and waits until it is loaded.
     pub fn open(&self, url: &str) {
-        self.post("/url", &json!({"url": url}));
+        eventually(&format!("the browser opens {url}"), TEST_DEADLINE, || {
+            self.answer("/url", &json!({"url": url}))
+        });
     }
 
     /// What a function's body returns, run in the page.
@@ -118,7 +142,8 @@ impl Browser {
 
     /// Makes the window this wide and high, in pixels.
     pub fn resize(&self, width: u32, height: u32) {
-        self.post("/window/rect", &json!({"width": width, "height": height}));
+        let size = json!({"width": width, "height": height});
+        eventually("the window has its size", TEST_DEADLINE, || self.answer("/window/rect", &size));
     }
 
     /// From now on its user likes dark colours.

@@ -197,9 +197,13 @@ impl<P: Pool> Oracle for PoolOracle<P> {
         self.pool.changes().map(|()| Signal::Wakeup).boxed()
     }
 
-    /// A leader that opts out is told at once: it stops and gives its term back, and others see that with their next look.
+    /// A leader that opts out is told at once: it stops and gives its term back, and others see that with their next look. The next claim
+    /// says it of a peer that does not lead, and not before: one that has just resigned would take the term back.
     async fn handle_info(&mut self, SetPriority(priority): SetPriority) -> Reaction<()> {
         self.priority = priority;
+        if self.leads.is_none() {
+            return Reaction::Poll;
+        }
         // A failure is a fault of the next attempt.
         let looked = self.look(false).await;
         match looked {

@@ -175,7 +175,7 @@ impl Leaving {
         matches!(self.stage, Stage::Closing { .. })
     }
 
-    /// When it is to be told that a time has come.
+    /// When it is to be told that a time has come, which is later than now.
     pub fn wakes_at(&self) -> Option<Time> {
         match self.stage {
             Stage::Closing { until } => Some(until),
@@ -277,7 +277,13 @@ impl Leaving {
 
     /// The next steps, as far as nothing is to be waited for.
     fn go_on(&mut self, now: Time, effects: &mut Vec<LeavingEffect>) {
-        if self.stage == Stage::Draining && self.waits_for_nothing(now) && !self.is_ending {
+        // A time that is over is no time to wait for, while other registries are waited for.
+        for waits in self.registries.values_mut() {
+            if matches!(waits, Waits::Leaves { until } if *until <= now) {
+                *waits = Waits::Nothing;
+            }
+        }
+        if self.stage == Stage::Draining && self.waits_for_nothing() && !self.is_ending {
             self.stage = Stage::Drained;
             let how = self.drained.take().unwrap_or(Drained::Left);
             effects.push(LeavingEffect::Drained(std::mem::take(&mut self.drainers), how));
@@ -289,7 +295,7 @@ impl Leaving {
                 effects.push(LeavingEffect::Drop(registry.clone(), self.times.decide));
             }
         }
-        if self.stage == Stage::Saying && (self.waits_for_nothing(now) || planted!("session-closed-first")) {
+        if self.stage == Stage::Saying && (self.waits_for_nothing() || planted!("session-closed-first")) {
             self.close(now, effects);
         }
         if matches!(self.stage, Stage::Closing { until } if until <= now) {
@@ -301,12 +307,11 @@ impl Leaving {
         }
     }
 
-    fn waits_for_nothing(&self, now: Time) -> bool {
+    fn waits_for_nothing(&self) -> bool {
         self.registries.values().all(|waits| match waits {
             Waits::Nothing => true,
-            Waits::Leaves { until } => *until <= now,
             Waits::Drains => planted!("drains-not-awaited"),
-            Waits::Drops { .. } => false,
+            Waits::Drops { .. } | Waits::Leaves { .. } => false,
         })
     }
 

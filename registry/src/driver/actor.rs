@@ -43,6 +43,8 @@ mod trusted;
 mod watched;
 mod watching;
 
+#[cfg(test)]
+pub(crate) use callers::LISTENERS;
 pub(crate) use callers::{Asked, Calls, Keeps, Listener, Shared};
 pub(crate) use flag::{Flag, Flagged};
 use from_links::FromLinks;

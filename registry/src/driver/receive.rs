@@ -138,9 +138,12 @@ impl Drop for Receiving {
         let mut receivers = lock(&shared.receivers.0);
         // Another one may have taken its place.
         if receivers.by_kind.get(&self.kind).is_some_and(|(number, _)| *number == self.number) {
-            receivers.by_kind.remove(&self.kind);
+            let former = receivers.by_kind.remove(&self.kind);
             // Under the lock: the member hears what is there last.
             shared.push(Input::Receives { kind: self.kind, does: false });
+            // Not under it: what the function owns may be a `Receiving`, too.
+            drop(receivers);
+            drop(former);
         }
     }
 }
@@ -186,8 +189,11 @@ impl Registry {
         let mut receivers = lock(&self.shared.receivers.0);
         receivers.count += 1;
         let number = receivers.count;
-        receivers.by_kind.insert(kind, (number, receive));
+        let former = receivers.by_kind.insert(kind, (number, receive));
         self.shared.push(Input::Receives { kind, does: true });
+        // Not under the lock: what the function owns may be a `Receiving`, too.
+        drop(receivers);
+        drop(former);
         Receiving { shared: Arc::downgrade(&self.shared), kind, number }
     }
 

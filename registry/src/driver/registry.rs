@@ -95,7 +95,7 @@ impl RegisterOptions {
     }
 
     /// Calls a function with what becomes of the actor's names, on the registry's own task: it must not block. In place of
-    /// stopping the actor.
+    /// stopping the actor. Of functions that are given for the same registration again and again, the last 16 are kept.
     #[must_use]
     pub fn tell(self, tell: impl Fn(Notice) + Send + Sync + 'static) -> Self {
         self.when_lapsed(WhenLapsed::Tell(Arc::new(tell)))

@@ -1,5 +1,6 @@
 //! The small actor that holds something for its owner, and takes no messages: a name of an election, or a place in a semaphore.
 
+use callsign_store::{planted, supervision::Supervisor};
 use callsign_transport::RactorClusterMessage;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
 
@@ -8,9 +9,9 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, SpawnErr};
 pub(crate) enum Never {}
 callsign_transport::remote_message!(Never, "callsign.seat/1");
 
-struct Seat;
+struct SeatActor;
 
-impl Actor for Seat {
+impl Actor for SeatActor {
     type Msg = Never;
     type State = ();
     type Arguments = ();
@@ -20,7 +21,34 @@ impl Actor for Seat {
     }
 }
 
-/// Starts one.
+/// The owner of such an actor, which ends with this. Its member hears of the end, and gives up what the actor has or is still granted.
+pub(crate) struct Seat(ActorRef<Never>);
+
+impl Seat {
+    /// Starts one, in the runtime of the node. That of the caller may rest while this is dropped, and the end of the actor would be
+    /// heard by nobody.
+    pub(crate) async fn start(parts: &Supervisor) -> Result<Self, SpawnErr> {
+        // Nor is one left behind if the caller stops waiting.
+        let started = parts.at_home(async { Ok(Self(Actor::spawn(None, SeatActor, ()).await?.0)) }).await;
+        started.unwrap_or_else(|| Err(SpawnErr::StartupFailed("the node's runtime has ended".into())))
+    }
+
+    /// The actor.
+    pub(crate) fn actor(&self) -> &ActorRef<Never> {
+        &self.0
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if !planted!("place-outlives-its-guard") {
+            self.0.stop(Some("callsign: what it holds is given up".into()));
+        }
+    }
+}
+
+/// Starts such an actor that nobody owns.
+#[cfg(test)]
 pub(crate) async fn seat() -> Result<ActorRef<Never>, SpawnErr> {
-    Ok(Actor::spawn(None, Seat, ()).await?.0)
+    Ok(Actor::spawn(None, SeatActor, ()).await?.0)
 }

@@ -4,7 +4,6 @@ use std::{fmt, time::Duration};
 
 use callsign_store::{ids::Position, planted};
 use callsign_transport::RemoteMessage;
-use ractor::ActorRef;
 
 use crate::{
     core::{
@@ -16,7 +15,7 @@ use crate::{
         group::{Joined, of_group},
         registration::NotHeld,
         registry::{RegisterOptions, Registry},
-        seat::{Never, seat},
+        seat::{Never, Seat},
     },
     error::{AcquireError, RegisterError, UnregisterError},
 };
@@ -33,20 +32,8 @@ pub struct Semaphore {
 pub struct Guard {
     registry: Registry,
     /// Given up with the guard.
-    _place: Place,
+    _place: Seat,
     held: Joined,
-}
-
-/// The actor that has a place, for as long as this is there.
-struct Place(ActorRef<Never>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // Its member hears of the end, and gives up what the actor has or is still granted.
-        if !planted!("place-outlives-its-guard") {
-            self.0.stop(Some("callsign: its place is given up".into()));
-        }
-    }
 }
 
 impl Registry {
@@ -99,14 +86,15 @@ impl Semaphore {
             return Err(AcquireError::NoPlaces);
         }
         // Until it is given to the guard, whoever stops waiting drops it.
-        let place = Place(seat().await.map_err(|error| AcquireError::NotStarted(error.into()))?);
-        let address = self.registry.local(&place.0)?;
+        let place = Seat::start(&self.registry.node.supervisor).await;
+        let place = place.map_err(|error| AcquireError::NotStarted(error.into()))?;
+        let address = self.registry.local(place.actor())?;
         let id = GroupId::semaphore(&self.name, self.limit);
         let (group, actor, kind) = (id.clone(), address.pid, Never::kind());
         let call = |on_lapse, _, meta| Call::Join { group, actor, kind, on_lapse, meta };
         // A lapse that is over ends no place: whoever holds one asks its check.
         let options = RegisterOptions::default().tell(|_| ());
-        let held = self.registry.ask_for(&self.name, place.0.get_cell(), call, options).await;
+        let held = self.registry.ask_for(&self.name, place.actor().get_cell(), call, options).await;
         let held = held.map_err(|error| of_group(error, &self.name))?;
         let claim = held.granted.claim;
         let held = Joined::new(&self.registry, self.name.clone(), id, actor, held);

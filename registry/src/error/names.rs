@@ -110,8 +110,11 @@ pub enum RegisterError {
 pub struct Elsewhere {
     /// The node.
     pub node: NodeName,
-    /// Where it listens for links, `host:port`.
+    /// Where it listens for links, `host:port`. Nothing else is answered there.
     pub address: String,
+    /// Where it answers whoever administers it, if it says so ([`Config::admin_address`](crate::Config::admin_address)).
+    #[serde(default)]
+    pub admin: Option<String>,
 }
 
 fn of(node: Option<&NodeName>) -> String {
@@ -124,7 +127,11 @@ fn quoted(prefixes: &[String]) -> String {
 }
 
 fn nodes(ask: &[Elsewhere]) -> String {
-    let nodes: Vec<_> = ask.iter().map(|elsewhere| elsewhere.node.as_str()).collect();
+    let node = |Elsewhere { node, admin, .. }: &Elsewhere| match admin {
+        Some(admin) => format!("{node} ({admin})"),
+        None => node.to_string(),
+    };
+    let nodes: Vec<_> = ask.iter().map(node).collect();
     if nodes.is_empty() { "another one".to_owned() } else { nodes.join(", or ") }
 }
 
@@ -320,9 +327,15 @@ mod tests {
 
     #[test]
     fn who_may_not_register_here_is_told_where() {
-        let at = |name: &str| Elsewhere { node: NodeName::new(name).unwrap(), address: "127.0.0.1:1".into() };
+        let at = |name: &str| {
+            let (node, address) = (NodeName::new(name).unwrap(), "127.0.0.1:1".to_owned());
+            Elsewhere { node, address, admin: None }
+        };
         let text = |ask| RegisterError::Draining { ask }.to_string();
         assert_eq!(text(vec![at("b"), at("c")]), "the node is about to leave; ask b, or c");
+        let asked = Elsewhere { admin: Some("http://127.0.0.1:7077".into()), ..at("b") };
+        let said = "the node is about to leave; ask b (http://127.0.0.1:7077), or c";
+        assert_eq!(text(vec![asked, at("c")]), said, "where links come in, nobody else is answered");
         assert_eq!(text(Vec::new()), "the node is about to leave; ask another one");
         let elsewhere = |node| RegisterError::NotLocal { node }.to_string();
         assert!(elsewhere(NodeName::new("b").ok()).starts_with("the actor runs on node b, "));

@@ -180,3 +180,18 @@ async fn nobody_is_told_that_there_is_nothing_while_a_replica_gives_its_rows_up_
     assert_eq!(a.select(&Select::all()), Err(LookupError::NotSynced));
     assert_eq!((room.count(), room.members()), (Err(LookupError::NotSynced), Err(LookupError::NotSynced)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_of_two_registries_ends_without_a_store_though_one_waits_longer_than_the_other() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let second = node.join_beside("second").await.unwrap();
+    assert!(second.ready(TEST_DEADLINE).await.is_ok());
+    cluster.store.outage_for_all();
+    // What was asked in one of them is not decided.
+    let options = RegisterOptions::default().wait(Duration::from_millis(1500));
+    let asked = node.register_with("desk", &counter().await, options).await;
+    assert!(matches!(asked, Err(RegisterError::Unknown { .. })), "{asked:?}");
+    let left = tokio::time::timeout(TEST_DEADLINE, node.leave()).await;
+    assert!(left.expect("it ends").is_err(), "and knows that the session may be open");
+}

@@ -213,6 +213,22 @@ async fn members_that_cannot_be_reached_are_passed_over_and_the_first_is_named_w
     }
 }
 
+/// A program that is not asynchronous waits for a lock in a runtime of its own, which rests while it does its work.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_given_up_though_the_runtime_in_which_it_was_acquired_rests() {
+    let node = Cluster::new().node("a").await;
+    let lock = node.lock("migrate");
+    let bridge = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        drop(runtime.block_on(lock.acquire()).unwrap());
+        runtime
+    });
+    let rests = bridge.await.unwrap();
+    let next = node.lock("migrate").acquire_within(TEST_DEADLINE).await;
+    assert_eq!(next.map(|guard| guard.check()), Ok(Ok(())));
+    rests.shutdown_background();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lock_goes_from_one_to_the_next_in_the_order_in_which_they_asked() {
     let cluster = Cluster::new();

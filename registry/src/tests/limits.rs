@@ -8,7 +8,7 @@ use crate::{
         explained::MAX_TOLD, log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, replica::MAX_ENDED,
         traced::MOST_TRACED, tuning::Tuning,
     },
-    driver::traces::MOST_ASKED,
+    driver::{actor::LISTENERS, traces::MOST_ASKED},
 };
 
 /// What the table of limits says is the most.
@@ -32,6 +32,7 @@ fn the_page_of_limits_says_what_the_code_does() {
             "a name of a node, cluster, registry or election",
             format!("{} characters", callsign_store::ids::MAX_NAME),
         ),
+        ("functions that are told of what becomes of a registration", LISTENERS.to_string()),
         ("metadata of a name", format!("{MAX_META_BYTES} bytes")),
         ("members of a registry", MAX_MEMBERS.to_string()),
         ("one entry of the log", format!("{MAX_BATCH_BYTES} bytes")),

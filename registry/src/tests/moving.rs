@@ -75,6 +75,31 @@ fn receiver(node: &Registry) -> Receiving {
     node.receive(|_| async { Ok(counter_of(counter().await)) })
 }
 
+/// What a function owns is dropped with it. Here that is what the function is registered by.
+#[tokio::test]
+async fn a_receiver_may_own_its_own_registration_and_that_of_another_kind() {
+    let node = Cluster::new().node("a").await;
+    let keeps = |kept: Arc<Mutex<Vec<Receiving>>>| {
+        move |_: OfferedName| {
+            let _ = &kept;
+            async { Ok(counter_of(counter().await)) }
+        }
+    };
+    let own = Arc::<Mutex<Vec<Receiving>>>::default();
+    own.lock().unwrap().push(node.receive(keeps(own.clone())));
+    // From here on the function alone keeps it, until another one takes its place.
+    let former = Arc::downgrade(&own);
+    drop(own);
+    let (again, other) = (node.clone(), Arc::<Mutex<Vec<Receiving>>>::default());
+    other.lock().unwrap().push(node.receive::<Other, _>(|_| async { Err("not here".into()) }));
+    let taken = tokio::task::spawn_blocking(move || {
+        let receiving = again.receive(keeps(other));
+        drop(receiving);
+    });
+    tokio::time::timeout(TEST_DEADLINE, taken).await.expect("nobody waits for itself").unwrap();
+    assert!(former.upgrade().is_none(), "the former function is gone");
+}
+
 /// A receiver that says no, and how often it was asked.
 fn refuser(node: &Registry) -> (Receiving, Arc<AtomicUsize>) {
     let asked = Arc::<AtomicUsize>::default();

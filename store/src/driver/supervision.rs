@@ -153,6 +153,15 @@ impl Supervisor {
         self.start_task(part, work.boxed())
     }
 
+    /// Runs something in the node's own runtime, and returns what it comes to: what it starts lives there, wherever the caller does.
+    /// It goes on if the caller stops waiting. `None`: it panicked, or the runtime ends.
+    pub async fn at_home<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        self.shared.runtime.spawn(work).await.ok()
+    }
+
     /// Boxed, so that the runtime's code for a task is compiled once, and not for each task of a node.
     fn start_task(&self, part: &'static str, work: BoxFuture<'static, ()>) -> JoinHandle<()> {
         let me = self.clone();

@@ -117,7 +117,7 @@ impl Outbox {
         if self.state != State::Open {
             return;
         }
-        if self.control.len() < self.limits.control_queue + OWN {
+        if self.control.len() < self.limits.control_queue.saturating_add(OWN) {
             frame.put(&mut self.control);
         } else {
             self.overrun = true;

@@ -263,12 +263,27 @@ fn e9_priority_0_never_leads_and_a_leader_that_opts_out_is_followed_within_one_r
     let Ok(Verdict::Denied(denial)) = b.refresh(&held) else { panic!("it opted out") };
     assert_eq!(denial.leader.map(|term| term.leader), Some(c.id.clone()));
     // And back: it outranks, once the other has stopped.
-    let told = b.oracle.handle_info(SetPriority(5)).now_or_never().unwrap();
-    let Reaction::Verdict(Verdict::Denied(denial)) = told else { panic!("{told:?}") };
-    assert_eq!(denial.why, Refusal::Held);
+    assert_eq!(b.oracle.handle_info(SetPriority(5)).now_or_never(), Some(Reaction::Poll));
+    assert!(matches!(b.loses(), (Refusal::Held, Some(leader)) if leader == "c"));
     assert_eq!(c.loses(), (Refusal::Outranked, None));
     b.wins();
     assert_eq!(c.loses(), outranked_by("b"));
+}
+
+#[test]
+fn a_peer_that_has_resigned_and_is_given_a_priority_leads_no_term_that_it_does_not_claim() {
+    let (shelf, now) = (Shelf::default(), Now::default());
+    let mut a = peer(&shelf, &now, "a", 9, exact(), Duration::ZERO);
+    let mut b = peer(&shelf, &now, "b", 1, exact(), Duration::ZERO);
+    let held = a.wins();
+    assert!(a.abdicate(&held));
+    assert_eq!(a.oracle.handle_info(SetPriority(8)).now_or_never(), Some(Reaction::Poll));
+    pass(&now, exact().recheck);
+    b.wins();
+    // Its next claim says so, and the other stops.
+    assert!(matches!(a.loses(), (Refusal::Held, Some(leader)) if leader == "b"));
+    assert_eq!(b.loses(), (Refusal::Outranked, None));
+    a.wins();
 }
 
 #[test]

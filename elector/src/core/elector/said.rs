@@ -60,8 +60,13 @@ impl fmt::Display for ElectorEvent {
                 write!(f, "the lock of epoch {epoch} is cleared, although the leader did not answer")
             }
             Self::Missing { facts, .. } => {
+                f.write_str("the store does not show what was committed")?;
                 let keys: Vec<_> = facts.iter().map(|(key, _)| String::from_utf8_lossy(key)).collect();
-                write!(f, "the store does not show what was committed: {}", keys.join(", "))
+                if keys.is_empty() {
+                    f.write_str(": it is of another lineage")
+                } else {
+                    write!(f, ": {}", keys.join(", "))
+                }
             }
             Self::Left => f.write_str("the member has left"),
             Self::Unavailable { reason } => write!(f, "the store cannot be reached: {reason}"),
@@ -78,6 +83,7 @@ mod tests {
 
     use super::*;
     use crate::core::{
+        past::Fact,
         record::{Lock, MembershipEvent, QueueEntry},
         state::Dropped,
     };
@@ -121,6 +127,7 @@ mod tests {
     fn whatever_else_happens_is_a_sentence() {
         let (key, epoch) = (b"k".to_vec(), Epoch(3));
         let lock = Lock { epoch, owner: node("b"), nonce: Nonce(1) };
+        let missing = |key| (key, Fact::Author(Sequence(1)));
         for (event, said) in [
             (
                 ElectorEvent::RunHandoff { leader: node("b"), epoch },
@@ -146,7 +153,11 @@ mod tests {
             ),
             (
                 ElectorEvent::Missing { since: None, facts: Vec::new() },
-                "the store does not show what was committed: ",
+                "the store does not show what was committed: it is of another lineage",
+            ),
+            (
+                ElectorEvent::Missing { since: None, facts: vec![missing(key), missing(b"l".to_vec())] },
+                "the store does not show what was committed: k, l",
             ),
             (ElectorEvent::Left, "the member has left"),
             (ElectorEvent::Unavailable { reason: "r".into() }, "the store cannot be reached: r"),

@@ -27,7 +27,8 @@ pub enum SessionEvent {
         /// The session.
         session: SessionId,
     },
-    /// A beat found the session still open. It is trusted again, and everything registered in it is still held.
+    /// A beat found the session still open. It is trusted again, and what was registered in it and did not end at the lapse is still
+    /// held.
     Resumed {
         /// The session.
         session: SessionId,
@@ -86,7 +87,10 @@ impl fmt::Display for SessionEvent {
             Self::Opened { session } => write!(f, "session {session} is open"),
             Self::Lapsed { session } => write!(f, "session {session} is not trusted any more"),
             Self::Resumed { session } => {
-                write!(f, "session {session} is trusted again, and what was registered in it is still held")
+                write!(
+                    f,
+                    "session {session} is trusted again, and what did not end at the lapse is still held"
+                )
             }
             Self::Lost { session } => {
                 write!(f, "session {session} is closed, and what was registered in it is gone")
@@ -193,7 +197,7 @@ mod tests {
             ),
             (
                 SessionEvent::Resumed { session: session.clone() },
-                "session a#2 is trusted again, and what was registered in it is still held".to_owned(),
+                "session a#2 is trusted again, and what did not end at the lapse is still held".to_owned(),
             ),
             (
                 SessionEvent::Lost { session: session.clone() },

@@ -388,7 +388,7 @@ fn a_place_holds_once_it_stands_first_and_nothing_is_kept_of_places_that_are_giv
 
 #[test]
 fn a_node_that_leaves_says_whom_to_ask_as_it_knows_last() {
-    let ask = |name: &str| vec![Elsewhere { node: node(name), address: format!("{name}:1") }];
+    let ask = |name: &str| vec![Elsewhere { node: node(name), address: format!("{name}:1"), admin: None }];
     let mut alone = Alone::new();
     alone.host.ask_elsewhere(ask("b"));
     assert_eq!(alone.register(1, 5, "x"), [Effect::Watch { actor: 5 }], "it does not leave");

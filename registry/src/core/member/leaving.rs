@@ -138,6 +138,7 @@ impl<T: Table> Member<T> {
         let elsewhere = |(_, row): (_, &MemberRow)| Elsewhere {
             node: row.session.node.clone(),
             address: row.address.clone(),
+            admin: row.admin.clone(),
         };
         others.into_iter().map(elsewhere).collect()
     }

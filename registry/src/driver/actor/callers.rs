@@ -58,6 +58,10 @@ struct Waiting {
     trace: Option<Box<TraceContext>>,
 }
 
+/// How many functions of the application are kept for a registration at most: a caller that asks again and again for what it has may
+/// give another one each time.
+pub(crate) const LISTENERS: usize = 16;
+
 /// How much longer than it may take a member's answer is waited for. Shorter: a busy member is taken for one that hangs.
 const HANGS: Duration = Duration::from_secs(1);
 
@@ -227,9 +231,9 @@ impl Shared {
         // Nobody takes what waits, nor what is pushed from here on: see `pushed`.
         self.inbox.clear();
         // Nobody would say any more when a claim has ended.
-        for (_, kept) in lock(&self.claims).drain() {
-            kept.flag.end();
-        }
+        // What is kept for them belongs to the application. It is not dropped under the lock.
+        let claims = std::mem::take(&mut *lock(&self.claims));
+        claims.values().for_each(|kept| kept.flag.end());
         self.stop_yields();
         self.holding.end();
         self.watches.end();
@@ -330,12 +334,18 @@ impl Shared {
     pub(super) fn same(&self, claim: CallId, again: CallId) {
         let mut claims = lock(&self.claims);
         let Some(asked) = claims.remove(&again) else { return };
-        let Some(held) = claims.get_mut(&claim) else { return };
-        for listener in asked.listeners() {
-            let listeners = &mut held.more.get_or_insert_default().listeners;
-            listeners.retain(|known| !Arc::ptr_eq(known, listener));
-            listeners.push(listener.clone());
+        let mut former = Vec::new();
+        if let Some(held) = claims.get_mut(&claim) {
+            for listener in asked.listeners() {
+                let listeners = &mut held.more.get_or_insert_default().listeners;
+                listeners.retain(|known| !Arc::ptr_eq(known, listener));
+                listeners.push(listener.clone());
+                former.extend(listeners.drain(..listeners.len().saturating_sub(LISTENERS)));
+            }
         }
+        // They belong to the application, and are not dropped under the lock.
+        drop(claims);
+        drop((asked, former));
     }
 
     pub(super) fn forget(&self, claim: CallId) {
@@ -351,6 +361,9 @@ impl Shared {
             let same_actor = claims.values_mut().filter(|other| other.actor == kept.actor);
             same_actor.filter_map(|other| other.more.as_mut()).for_each(|more| more.listeners.clear());
         }
+        // What is kept belongs to the application, and is not dropped under the lock.
+        drop(claims);
+        drop(kept);
     }
 
     /// The flag of a claim: one that is not known any more has ended.

@@ -145,7 +145,7 @@ mod of_errors;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BadName, RegisterError, WhereisError};
+    use crate::{BadName, Elsewhere, NodeName, RegisterError, WhereisError};
 
     #[test]
     fn no_and_dont_know_have_different_exit_statuses() {
@@ -162,5 +162,22 @@ mod tests {
     fn a_refusal_says_what_its_error_comes_from() {
         let failed: HttpRefusal = RegisterError::Failed(crate::NodeFailure::new("a part", "panicked")).into();
         assert_eq!(failed.message, "the node has failed: a part panicked");
+    }
+
+    #[test]
+    fn whoever_has_to_ask_elsewhere_is_told_where_requests_are_answered_if_that_is_known() {
+        let at = |name: &str, admin: Option<&str>| Elsewhere {
+            node: NodeName::new(name).unwrap(),
+            address: format!("{name}:1"),
+            admin: admin.map(str::to_owned),
+        };
+        let ask = vec![at("b", Some("http://b:7077")), at("c", None)];
+        let refusal: HttpRefusal = RegisterError::Draining { ask }.into();
+        let expected = json!([
+            {"node": "b", "address": "b:1", "admin": "http://b:7077"},
+            {"node": "c", "address": "c:1", "admin": null},
+        ]);
+        assert_eq!(refusal.facts["ask"], expected);
+        assert!(refusal.message.contains("ask b (http://b:7077), or c"), "{}", refusal.message);
     }
 }

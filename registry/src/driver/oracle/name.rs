@@ -24,7 +24,7 @@ use crate::{
     driver::{
         registration::{NotHeld, Registration},
         registry::{RegisterOptions, Registry, WhenLapsed},
-        seat::{Never, seat},
+        seat::{Never, Seat},
     },
     error::{RegisterError, UnregisterError},
 };
@@ -44,7 +44,7 @@ use crate::{
 pub struct RegistryOracle {
     registry: Registry,
     name: Name,
-    seat: Option<ActorRef<Never>>,
+    seat: Option<Seat>,
     /// What is held, also for the signals.
     held: Held,
     /// Of a lapse nobody has to be told: the campaign's own clock ends trust before the session's does. That a name is lost before, because
@@ -77,10 +77,11 @@ impl RegistryOracle {
     async fn seat(&mut self) -> Result<ActorRef<Never>, Fault> {
         match &self.seat {
             // The same again, so that a registration whose outcome is unknown is found out about.
-            Some(seat) if seat.get_status() < ActorStatus::Draining => Ok(seat.clone()),
+            Some(seat) if seat.actor().get_status() < ActorStatus::Draining => Ok(seat.actor().clone()),
             _ => {
-                let seat = seat().await.map_err(|error| transient(false, error))?;
-                Ok(self.seat.insert(seat).clone())
+                let seat = Seat::start(&self.registry.node.supervisor).await;
+                let seat = seat.map_err(|error| transient(false, error))?;
+                Ok(self.seat.insert(seat).actor().clone())
             }
         }
     }
@@ -97,9 +98,7 @@ impl RegistryOracle {
 
     fn forget(&mut self) {
         lock(&self.held).take();
-        if let Some(seat) = self.seat.take() {
-            seat.stop(Some("callsign: the seat is given up".into()));
-        }
+        self.seat = None;
     }
 }
 

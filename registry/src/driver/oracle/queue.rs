@@ -28,7 +28,8 @@ impl<D: Domain> ChecksFence for RankedRegister<D> {}
 /// else.
 ///
 /// Claim and refresh read the term from the store, one read each; they write nothing, as the registry elects by itself.
-/// A change of the term that this node's member sees is a signal. Giving back resigns the registry's seat
+/// A change of the term that this node's member sees is a signal, and so is the end of the node: one that has left or failed leads
+/// nothing, whatever the term says. Giving back resigns the registry's seat
 /// ([`Registry::resign`]), which another synced member takes; where there is no other, this node is elected again, in a
 /// new epoch. The member of the election is the node: `init` refuses another [`MemberId`] than the node's name.
 pub struct QueueOracle {
@@ -72,6 +73,11 @@ impl QueueOracle {
         })
     }
 
+    /// Whether this node has left, or has failed. It sees no change of the term any more.
+    fn has_ended(&self) -> bool {
+        self.registry.shared.has_ended()
+    }
+
     fn verdict(&self, record: &record::Term, otherwise: Refusal) -> Verdict<Fence> {
         let term = term_of(record);
         match term {
@@ -81,9 +87,13 @@ impl QueueOracle {
                 validity: Validity::UntilRevoked,
                 refresh_in: None,
             }),
-            leader => Verdict::Denied(Denial { why: otherwise, leader, retry_in: None }),
+            leader => denied(otherwise, leader),
         }
     }
+}
+
+fn denied(why: Refusal, leader: Option<Term>) -> Verdict<Fence> {
+    Verdict::Denied(Denial { why, leader, retry_in: None })
 }
 
 fn transient(cause: String) -> Fault {
@@ -114,16 +124,22 @@ impl Oracle for QueueOracle {
     }
 
     async fn claim(&mut self, _attempt: Attempt) -> Result<Verdict<Fence>, Fault> {
+        if self.has_ended() {
+            return Ok(denied(Refusal::Ineligible, None));
+        }
         let record = self.read().await?;
         Ok(self.verdict(&record, Refusal::Held))
     }
 
     async fn refresh(&mut self, _attempt: Attempt, held: &Grant<Fence>) -> Result<Verdict<Fence>, Fault> {
+        if self.has_ended() {
+            return Ok(denied(Refusal::TermOver, None));
+        }
         let record = self.read().await?;
         let leader = term_of(&record);
         // Not the epoch alone: another registry's has the same numbers.
         if leader.as_ref() != Some(&held.term) {
-            return Ok(Verdict::Denied(Denial { why: Refusal::TermOver, leader, retry_in: None }));
+            return Ok(denied(Refusal::TermOver, leader));
         }
         Ok(self.verdict(&record, Refusal::TermOver))
     }
@@ -142,6 +158,9 @@ impl Oracle for QueueOracle {
             if self.registry.shared.term.load().epoch > epoch {
                 return Ok(true);
             }
+            if self.has_ended() {
+                return Ok(false); // the seat went with the session
+            }
             changed.await;
         }
     }
@@ -152,8 +171,8 @@ impl Oracle for QueueOracle {
     }
 
     fn signals(&mut self) -> BoxStream<'static, Signal> {
-        let state = (Self { registry: self.registry.clone() }, None::<record::Term>);
-        Box::pin(stream::unfold(state, |(oracle, mut last)| async move {
+        let state = (Self { registry: self.registry.clone() }, None::<record::Term>, false);
+        Box::pin(stream::unfold(state, |(oracle, mut last, mut told)| async move {
             let signal = loop {
                 let changed = oracle.registry.changed();
                 let now = (**oracle.registry.shared.term.load()).clone();
@@ -165,9 +184,16 @@ impl Oracle for QueueOracle {
                         _ => break Signal::Wakeup,
                     }
                 }
+                if oracle.has_ended() && !std::mem::replace(&mut told, true) {
+                    break match &last {
+                        Some(term) if oracle.is_ours(term) => Signal::Revoked { epoch: term.epoch },
+                        // A term may have been granted that this node's member has not seen.
+                        _ => Signal::Wakeup,
+                    };
+                }
                 changed.await;
             };
-            Some((signal, (oracle, last)))
+            Some((signal, (oracle, last, told)))
         }))
     }
 }
@@ -179,8 +205,83 @@ mod tests {
         ids::{Incarnation, Nonce},
     };
 
+    use futures::{FutureExt, StreamExt};
+
     use super::*;
     use crate::tests::driver::Cluster;
+
+    /// A leader, and the signals of its oracle, of which none waits.
+    async fn leader(cluster: &Cluster) -> (Registry, QueueOracle, Grant<Fence>, BoxStream<'static, Signal>) {
+        let node = cluster.node("a").await;
+        let mut oracle = QueueOracle::new(&node, &Ledger);
+        let mut signals = oracle.signals();
+        assert_eq!(
+            signals.next().now_or_never(),
+            Some(Some(Signal::Wakeup)),
+            "it says at first what there is"
+        );
+        let Ok(Verdict::Granted(grant)) = oracle.claim(ATTEMPT).await else { panic!("it leads") };
+        assert_eq!(signals.next().now_or_never(), None, "nothing has changed");
+        (node, oracle, grant, signals)
+    }
+
+    /// The node has ended, and no change of its term is to be seen.
+    async fn is_over(mut oracle: QueueOracle, grant: Grant<Fence>, mut signals: BoxStream<'static, Signal>) {
+        let told = signals.next().now_or_never();
+        assert_eq!(told, Some(Some(Signal::Revoked { epoch: grant.term.epoch })));
+        assert_eq!(signals.next().now_or_never(), None, "it is told once");
+        let claimed = oracle.claim(ATTEMPT).await;
+        let why = Refusal::Ineligible;
+        assert_eq!(claimed, Ok(Verdict::Denied(Denial { why, leader: None, retry_in: None })));
+        let refreshed = oracle.refresh(ATTEMPT, &grant).await;
+        let why = Refusal::TermOver;
+        assert_eq!(refreshed, Ok(Verdict::Denied(Denial { why, leader: None, retry_in: None })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_is_over_as_soon_as_its_node_has_failed_and_that_is_told_once() {
+        let cluster = Cluster::new();
+        let (node, oracle, grant, signals) = leader(&cluster).await;
+        node.node.supervisor.fail("a part", "it says so".to_owned());
+        is_over(oracle, grant, signals).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_is_over_as_soon_as_its_node_has_left_without_a_word_to_the_store() {
+        let cluster = Cluster::new();
+        let (node, oracle, grant, signals) = leader(&cluster).await;
+        cluster.store.outage_for_all();
+        assert!(node.leave().await.is_err(), "the store does not answer");
+        is_over(oracle, grant, signals).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_never_led_says_that_there_is_something_to_see_as_it_ends() {
+        let cluster = Cluster::new();
+        let _leader = cluster.node("a").await;
+        let node = cluster.node("b").await;
+        let mut signals = QueueOracle::new(&node, &Ledger).signals();
+        assert_eq!(
+            signals.next().now_or_never(),
+            Some(Some(Signal::Wakeup)),
+            "it says at first what there is"
+        );
+        assert_eq!(signals.next().now_or_never(), None, "nothing has changed");
+        node.node.supervisor.fail("a part", "it says so".to_owned());
+        assert_eq!(signals.next().now_or_never(), Some(Some(Signal::Wakeup)));
+        assert_eq!(signals.next().now_or_never(), None, "it is told once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_back_is_gone_with_a_node_that_fails_meanwhile() {
+        let cluster = Cluster::new();
+        let (node, mut oracle, grant, _) = leader(&cluster).await;
+        let failing = async {
+            node.node.supervisor.fail("a part", "it says so".to_owned());
+        };
+        let (given_back, ()) = tokio::join!(oracle.abdicate(&grant), failing);
+        assert_eq!(given_back, Ok(false));
+    }
 
     const ATTEMPT: Attempt = Attempt { nonce: Nonce(1) };
 

@@ -311,6 +311,7 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let part = format!("the supervisor of singleton {name}");
         let (supervisor, part) = parts.actor_under(parent, part, actor, plan).await?;
         part.may_end(); // who stops it stops the singleton; a panic is another matter
+        let mut starting = Starting(Some(supervisor.get_cell()));
         let role = {
             let (supervisor, events, clock) = (supervisor.clone(), events.clone(), registry.clock().clone());
             |leads| {
@@ -319,18 +320,11 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
                 Supervised { supervisor, child_handle, given_up: gives_up, takes, taken: None, events, clock }
             }
         };
-        let started = Campaign::start_with(oracle, settings, role).await;
-        let campaign = match started {
-            Ok(CampaignStarted::Running(campaign)) => campaign,
-            Ok(CampaignStarted::Ignored) => {
-                supervisor.stop(None);
-                return Err(SingletonError::Ignored);
-            }
-            Err(error) => {
-                supervisor.stop(None);
-                return Err(error.into());
-            }
+        let campaign = match Campaign::start_with(oracle, settings, role).await? {
+            CampaignStarted::Running(campaign) => campaign,
+            CampaignStarted::Ignored => return Err(SingletonError::Ignored),
         };
+        starting.0 = None;
         let name_of_child = registered.map(ToOwned::to_owned);
         let supervisor = supervisor.get_cell();
         let inner = Arc::new(Inner { campaign, supervisor, events, registry, name_of_child, budget });
@@ -341,6 +335,17 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
             return Err(SingletonError::Draining);
         }
         Ok(Singleton { inner, _messages: std::marker::PhantomData })
+    }
+}
+
+/// A supervisor without a campaign. It is stopped with the attempt to start one, however that ends: nobody else would stop it.
+struct Starting(Option<ActorCell>);
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(supervisor) = self.0.take() {
+            supervisor.stop(None);
+        }
     }
 }
 

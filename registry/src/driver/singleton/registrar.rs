@@ -7,7 +7,7 @@ use std::{
 
 use callsign_store::{Clock, ids::Epoch, in_full, lock::lock, supervision::foreign_async};
 use callsign_transport::RemoteMessage;
-use ractor::ActorRef;
+use ractor::{ActorRef, ActorStatus};
 use tokio::sync::Notify;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 use crate::{
     core::{caller::OnOutage, input::Notice, name::Name},
     driver::{
-        registration::Registration,
+        registration::{NotHeld, Registration},
         registry::{RegisterOptions, Registry, WhenLapsed},
     },
     error::RegisterError,
@@ -90,11 +90,29 @@ pub(super) async fn keep<M: RemoteMessage>(
             }
         };
         let token = registration.token();
-        *lock(granted) = Some(registration);
+        *lock(granted) = Some(registration.clone());
         events.tell(&SingletonEvent::Registered { token });
-        lost.notified().await;
+        until_gone(registry, &registration, &lost).await;
         lock(granted).take();
+        if child.get_status() >= ActorStatus::Stopping {
+            return Ok(());
+        }
         events.tell(&SingletonEvent::NameLost);
+    }
+}
+
+/// Waits until a name is lost, or is given up by somebody on this node.
+async fn until_gone(registry: &Registry, registration: &Registration, lost: &Notify) {
+    loop {
+        let changed = registry.changed();
+        if registration.check() == Err(NotHeld::Ended) {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = lost.notified() => return,
+            () = changed => {}
+        }
     }
 }
 
@@ -177,6 +195,48 @@ mod tests {
         );
         events.end();
         assert!(told.next().await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_somebody_on_this_node_gives_up_is_had_again() {
+        let cluster = Cluster::new();
+        let (node, child, name) = (cluster.node("a").await, counter().await, Name::from("reports"));
+        let (events, granted) = (Publisher::new("reports"), Granted::default());
+        let mut told = events.subscribe();
+        let given_up = async {
+            let SingletonEvent::Registered { token } = told.next().await.unwrap() else {
+                panic!("it is free")
+            };
+            node.unregister("reports").await.unwrap();
+            assert_eq!(told.next().await.unwrap(), SingletonEvent::NameLost);
+            let again = told.next().await.unwrap();
+            let SingletonEvent::Registered { token: greater } = again else { panic!("{again:?}") };
+            assert!(greater > token);
+            assert_eq!(node.lookup("reports").unwrap().map(|entry| entry.token), Some(greater));
+        };
+        tokio::select! {
+            biased;
+            ended = keep(&node, &name, &child, TEST_DEADLINE, &granted, &events) => panic!("{ended:?}"),
+            () = given_up => {}
+        }
+        assert!(lock(&granted).is_some(), "the end of the child gives it up");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_child_that_ends_with_its_name_does_not_ask_for_it_again() {
+        let cluster = Cluster::new();
+        let (node, child, name) = (cluster.node("a").await, counter().await, Name::from("reports"));
+        let (events, granted) = (Publisher::new("reports"), Granted::default());
+        let mut told = events.subscribe();
+        let ends = async {
+            assert!(matches!(told.next().await, Ok(SingletonEvent::Registered { .. })));
+            child.stop_and_wait(None, None).await.unwrap();
+        };
+        let kept = keep(&node, &name, &child, TEST_DEADLINE, &granted, &events);
+        assert_eq!(tokio::join!(kept, ends).0, Ok(()));
+        assert!(lock(&granted).is_none());
+        events.end();
+        assert!(told.next().await.is_err(), "it has not lost it");
     }
 
     #[tokio::test(start_paused = true)]

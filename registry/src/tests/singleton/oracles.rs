@@ -207,6 +207,33 @@ fn j17_an_oracle_without_a_fence_is_not_accepted_where_one_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_that_is_given_up_while_its_oracle_is_asked_leaves_nothing_behind() {
+    struct Silent;
+    impl Oracle for Silent {
+        type Fence = ();
+        type Info = ();
+        async fn init(&mut self, _: &Context) -> Result<Init, Fault> {
+            std::future::pending().await
+        }
+        async fn claim(&mut self, _: Attempt) -> Result<Verdict<()>, Fault> {
+            panic!("it was not to take part")
+        }
+        async fn refresh(&mut self, _: Attempt, _: &Grant<()>) -> Result<Verdict<()>, Fault> {
+            panic!("it was not to take part")
+        }
+    }
+    let node = Cluster::new().node("a").await;
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = alive();
+    let start = Singleton::builder(&node, "reports")
+        .advised_by(Silent)
+        .leader(|_| -> (Child, ()) { panic!("nobody leads") })
+        .start();
+    assert!(tokio::time::timeout(Duration::from_secs(1), start).await.is_err(), "the oracle does not answer");
+    until("nothing is left of it", || alive() == before).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn j2_an_oracle_that_fails_or_declines_at_the_start_starts_no_child() {
     struct Starts(Result<Init, Fault>);
     impl Oracle for Starts {

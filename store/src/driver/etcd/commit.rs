@@ -128,8 +128,8 @@ async fn attempt(shared: &Shared, session: &Session, plan: Plan) -> Attempt {
         }
     };
     let version = Version(answer.revision().unsigned_abs());
-    session.place.newest.saw(version);
     if answer.succeeded {
+        session.place.newest.saw(version);
         if let Some(place) = place {
             shared.places.saw(Some(place));
         }
@@ -139,6 +139,8 @@ async fn attempt(shared: &Shared, session: &Session, plan: Plan) -> Attempt {
         session.give_up();
         return Attempt::Done(CommitOutcome::Unavailable(NotConnected::Replaced.to_string()));
     }
+    // Not before it is known whose revision that is.
+    session.place.newest.saw(version);
     let Some(place) = place else { return Attempt::Done(CommitOutcome::Conflict) };
     let taken = answer.value(1).and_then(|value| value.try_into().ok()).map(u64::from_be_bytes);
     if taken.map_or(1, |taken| taken + 1) == place {

@@ -105,6 +105,15 @@ fn a_commit_waits_for_the_disk_unless_the_options_ask_for_less() {
 }
 
 #[tokio::test]
+async fn others_may_be_waited_for_without_an_end() {
+    let place = Place::new();
+    let options = SqliteOptions { busy: Duration::MAX, ..SqliteOptions::default() };
+    let store = SqliteStore::open(&place.path(), options).unwrap();
+    assert_eq!(store.commit(put("1")).await, CommitOutcome::Committed(Version(1)));
+    assert_eq!(value(&store).await.as_deref(), Some(&b"1"[..]));
+}
+
+#[tokio::test]
 async fn a_commit_waits_for_a_lock_that_is_soon_released() {
     let place = Place::new();
     let options = SqliteOptions { busy: TEST_DEADLINE, ..SqliteOptions::default() };

@@ -187,6 +187,15 @@ fn a_frame_that_is_half_written_goes_out_whole_before_the_goodbye() {
 }
 
 #[test]
+fn a_link_without_a_limit_is_never_overrun() {
+    let mut outbox = outbox(LinkLimits { control_queue: usize::MAX, ..LinkLimits::default() });
+    for _ in 0..100_000 {
+        outbox.send_own(&Frame::Read(16 << 10));
+    }
+    assert!(outbox.queued().0 > OWN && !outbox.is_overrun());
+}
+
+#[test]
 fn a_peer_that_asks_and_does_not_read_overruns_the_link_and_not_the_memory() {
     let limits = LinkLimits { control_queue: 8 << 10, frame: 1024, ..LinkLimits::default() };
     let mut outbox = Outbox::new(LinkId(1), limits);

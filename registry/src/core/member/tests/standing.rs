@@ -221,9 +221,13 @@ fn a_member_that_drains_says_so_once_and_is_followed_by_another() {
             panic!("{effects:?}")
         };
         let crate::error::RegisterError::Draining { ask } = error else { panic!("{error:?}") };
+        for elsewhere in &ask {
+            let admin = (elsewhere.node == node("p")).then_some("http://p:7077");
+            assert_eq!(elsewhere.admin.as_deref(), admin, "{elsewhere:?}");
+        }
         ask.into_iter().map(|elsewhere| elsewhere.node.to_string()).collect::<Vec<_>>()
     };
-    one.view.members.insert(node("p"), row("p", 4));
+    one.view.members.insert(node("p"), MemberRow { admin: Some("http://p:7077".into()), ..row("p", 4) });
     one.view.sessions.insert(node("p"), Some(record(true)));
     one.shown();
     assert_eq!(elsewhere(&mut one, 3), ["l", "o", "p"]);

@@ -77,6 +77,15 @@ async fn a_commit_says_how_far_the_store_has_come_and_where_the_next_append_goes
 }
 
 #[tokio::test]
+async fn what_another_cluster_has_come_to_is_not_noted_of_this_one() {
+    let (_server, store) = scripted("", vec![Say::Foreign(1000)]).await;
+    let outcome = store.commit(put("v")).await;
+    assert!(is_unavailable(&outcome), "{outcome:?}");
+    let session = store.shared.line.session(Instant::now() + TEST_DEADLINE).await.unwrap();
+    assert!(session.place.newest.known() < Version(1000), "the right one has not lost anything");
+}
+
+#[tokio::test]
 async fn checks_alone_that_are_not_answered_have_no_outcome_that_is_unknown() {
     let (_server, store) = scripted("", vec![Say::Gone]).await;
     let outcome = store.commit(Transaction::new().check(b"k".to_vec(), None)).await;

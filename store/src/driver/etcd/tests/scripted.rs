@@ -22,6 +22,8 @@ use super::super::wire::{
 pub(crate) enum Say {
     /// Committed at this revision.
     Committed(i64),
+    /// Another cluster has this revision, and did not commit.
+    Foreign(i64),
     /// A status and its words.
     Status(u16, &'static str),
     /// The stream is reset; the connection stays.
@@ -189,6 +191,10 @@ async fn serve(state: Arc<State>, stream: TcpStream) {
                 let header = Some(Header { cluster_id: 1, revision });
                 answer(respond, &TxnResponse { header, succeeded: true, responses: vec![] });
             }
+            Say::Foreign(revision) => {
+                let header = Some(Header { cluster_id: 2, revision });
+                answer(respond, &TxnResponse { header, succeeded: false, responses: identity(b"1 01") });
+            }
             Say::Status(code, words) => status(respond, code, words),
             Say::Reset(reason) => {
                 let mut respond = respond;
@@ -218,11 +224,16 @@ async fn note_wishes(state: Arc<State>, mut wishes: h2::RecvStream) {
     }
 }
 
-fn look() -> TxnResponse {
-    let row = KeyValue { key: b"test.layout".to_vec(), mod_revision: 1, value: IDENTITY.to_vec() };
+/// A look at the row of the layout.
+fn identity(value: &[u8]) -> Vec<ResponseOp> {
+    let row = KeyValue { key: b"test.layout".to_vec(), mod_revision: 1, value: value.to_vec() };
     let found = Found::Range(RangeResponse { header: None, kvs: vec![row] });
-    let responses = vec![ResponseOp { response: Some(found) }];
-    TxnResponse { header: Some(Header { cluster_id: 1, revision: 5 }), succeeded: true, responses }
+    vec![ResponseOp { response: Some(found) }]
+}
+
+fn look() -> TxnResponse {
+    let header = Some(Header { cluster_id: 1, revision: 5 });
+    TxnResponse { header, succeeded: true, responses: identity(IDENTITY) }
 }
 
 async fn body(mut body: h2::RecvStream) -> Vec<u8> {

@@ -23,6 +23,20 @@ async fn a_function_that_is_given_again_for_the_same_name_is_kept_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_functions_that_are_given_again_and_again_the_last_ones_are_told() {
+    let node = Cluster::new().node("a").await;
+    let (actor, told) = (counter().await, Arc::<Mutex<Vec<u64>>>::default());
+    for number in 1..=100 {
+        let told = told.clone();
+        let options = RegisterOptions::default().tell(move |_| lock(&told).push(number));
+        node.register_with("x", &actor, options).await.unwrap();
+    }
+    node.node.supervisor.fail("a part", "it says so".to_owned());
+    until("they are told", || !lock(&told).is_empty()).await;
+    assert_eq!(*lock(&told), (85..=100).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_is_closed_is_given_nothing_more() {
     let node = Cluster::new().node("a").await;
     let (id, mut events) = node.shared.watches.open();
