@@ -5,7 +5,7 @@
 //!
 //! | route | asked with | answers |
 //! |---|---|---|
-//! | `POST /register` | `{name, registry?, shared?, when_lapsed?: "stop"\|"tell", moves?, meta?, wait_ms?}` | `{name, node, token, revision}` |
+//! | `POST /register` | `{name, registry?, shared?, when_lapsed?: "stop"\|"tell", moves?, meta?, wait_ms?}` | `{name, node, token, revision, already}` |
 //! | `POST /register-many` | `{prefix, from, to, concurrency?, registry?, shared?, when_lapsed?, wait_ms?}` | `{registered, failed: {CODE: n}, first_failure, elapsed_ms}` |
 //! | `POST /transfer` | `{name, to, registry?, wait_ms?}` | `{name, node, token}`: the name has gone from this node to `to`, where an actor of its own holds it |
 //! | `POST /update` | `{name, meta?, expected?, registry?}` | `{name, revision}`: what the name says of itself is `meta` now |
@@ -21,13 +21,15 @@
 //! How long a connection may take is in [`serve()`]. A body has at most 64 KiB.
 //!
 //! Names of a range are `{prefix}{number}`, from `from` up to, not including, `to`: at most a million. Asking again to register a
-//! name that this node holds, or may hold, is for the same actor and answers the same token.
+//! name that this node holds, or may hold, is for the same actor and answers the same token. If this node knows that it held the name
+//! before, `already` is true: metadata and options are as they were, and not as they were asked for.
 //!
 //! A name that was registered with `moves` goes to other nodes of this command when its node drains, and so does one that came by
 //! `transfer`. Any other name that has an actor of its own goes there by `transfer` only.
 //!
-//! A node that drains answers whoever wants a new name with 503 `draining` and `ask: [{node, address}]`, whom to ask in its
-//! place, the leader first. Nothing was asked for then; the same request elsewhere is as good as the first.
+//! A node that drains answers whoever wants a new name with 503 `draining` and `ask: [{node, address, admin}]`, whom to ask in its
+//! place, the leader first: at `admin`, which is null if that node has not said it; at `address` it takes links only. Nothing was
+//! asked for then; the same request elsewhere is as good as the first.
 //!
 //! A node whose certificate does not let it hold a name answers 403 `not_permitted` and `allowed: [..]`, how the names begin that it
 //! may hold.
@@ -146,9 +148,15 @@ fn how(shared: bool, when_lapsed: OnLapse, wait: Option<u64>) -> How {
 async fn register(State(node): State<Node>, Body(body): Body<RegisterBody>) -> Answer {
     let meta = body.meta.as_ref().map(Meta::new).transpose()?;
     let how = How { meta, moves: body.moves, ..how(body.shared, body.when_lapsed, body.wait_ms) };
+    let before = node.hosted.registration(body.registry.as_deref(), &body.name).ok();
+    let before = before.map(|registration| registration.token());
     let registration = node.hosted.register(body.registry.as_deref(), &body.name, how).await?;
     let (token, revision) = (registration.token(), registration.revision());
-    Ok(Json(json!({"name": body.name, "node": node.hosted.node, "token": token, "revision": revision})))
+    let already = before == Some(token);
+    let granted = json!({
+        "name": body.name, "node": node.hosted.node, "token": token, "revision": revision, "already": already,
+    });
+    Ok(Json(granted))
 }
 
 #[derive(Deserialize)]

@@ -84,3 +84,71 @@ impl Drop for OwnedChild {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        ffi::{OsStr, OsString},
+        os::unix::process::ExitStatusExt,
+        path::PathBuf,
+        sync::mpsc,
+    };
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// A child that is there for so many seconds, if it is let.
+    fn sleeps(seconds: &str) -> OwnedChild {
+        let set_up = |command: &mut Command| {
+            *command = Command::new("sleep");
+            command.arg(seconds);
+        };
+        OwnedChild::spawn(set_up).unwrap()
+    }
+
+    #[test]
+    fn a_child_is_waited_for_and_not_for_longer_than_was_said() {
+        let mut child = sleeps("0.05");
+        let ended = child.wait(LONG).unwrap().unwrap();
+        assert!(ended.success(), "{ended}");
+        assert_eq!(child.wait(Duration::ZERO).unwrap(), Some(ended), "it is not forgotten");
+
+        let mut child = sleeps("30");
+        assert_eq!(child.wait(Duration::ZERO).unwrap(), None);
+        child.terminate().unwrap();
+        assert_eq!(child.wait(LONG).unwrap().unwrap().signal(), Some(Signal::TERM.as_raw()));
+        let mut child = sleeps("30");
+        child.crash().unwrap();
+        assert_eq!(child.wait(Duration::ZERO).unwrap().unwrap().signal(), Some(Signal::KILL.as_raw()));
+    }
+
+    #[test]
+    fn a_child_that_is_dropped_is_gone() {
+        let mut child = sleeps("60");
+        let process = PathBuf::from(format!("/proc/{}", child.child().id()));
+        assert!(process.exists());
+        let (dropped, is_dropped) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(child);
+            dropped.send(())
+        });
+        assert_eq!(is_dropped.recv_timeout(LONG), Ok(()));
+        assert!(!process.exists());
+    }
+
+    #[test]
+    fn a_child_is_told_whose_it_is_and_reads_no_file_of_options() {
+        let mut told = Vec::new();
+        OwnedChild::spawn(|command| {
+            let variables = command.get_envs();
+            told.extend(variables.map(|(name, value)| (name.to_owned(), value.map(OsStr::to_owned))));
+            *command = Command::new("true");
+        })
+        .unwrap();
+        let own = std::process::id().to_string();
+        let expected: [(OsString, Option<OsString>); 2] =
+            [("CALLSIGN_CONFIG".into(), None), (PARENT.into(), Some(own.into()))];
+        assert_eq!(told, expected);
+    }
+}

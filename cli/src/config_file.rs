@@ -3,9 +3,13 @@
 //! A key is the long name of an option. At the top of the file it counts for every command that has the option; in a table it counts for
 //! the command that the table is named after. What the command line and the environment say comes first.
 
-use std::{ffi::OsString, path::Path};
+use std::{
+    ffi::OsString,
+    fmt::Display,
+    path::{Path, PathBuf},
+};
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, error::ErrorKind};
 use toml::{Table, Value};
 
 use crate::usage::Usage;
@@ -15,19 +19,41 @@ const OWN: [&str; 2] = ["config", "print-config"];
 
 /// The command, with what the file says that its arguments or the environment name.
 pub(crate) fn applied(command: Command, arguments: &[OsString]) -> Result<Command, Usage> {
+    let Some(path) = named(&command, arguments) else { return Ok(command) };
+    let table = read(&path).map_err(|why| wrong(&path, why))?;
+    with_options(command, &table).map_err(|why| wrong(&path, why))
+}
+
+/// The file that the arguments or the environment name, if the command that is called reads one.
+fn named(command: &Command, arguments: &[OsString]) -> Option<PathBuf> {
     // Whatever is wrong with the arguments is said when they are read for good.
-    let Ok(matches) = command.clone().ignore_errors(true).try_get_matches_from(arguments) else {
-        return Ok(command);
-    };
+    let matches = command.clone().ignore_errors(true).try_get_matches_from(arguments).ok()?;
     // What this program starts by itself is told everything by whom starts it.
     let is_hidden = |name| command.find_subcommand(name).is_some_and(Command::is_hide_set);
     if matches.subcommand_name().is_some_and(is_hidden) {
-        return Ok(command);
+        return None;
     }
-    let Some(path) = matches.get_one::<std::path::PathBuf>("config") else { return Ok(command) };
-    let wrong = |why: &dyn std::fmt::Display| Usage(format!("--config {}: {why}", path.display()));
-    let table = read(path).map_err(|why| wrong(&why))?;
-    with_options(command, &table).map_err(|why| wrong(&why))
+    matches.get_one::<PathBuf>("config").cloned()
+}
+
+fn wrong(path: &Path, why: impl Display) -> Usage {
+    Usage(format!("--config {}: {why}", path.display()))
+}
+
+/// What is wrong with a value of the file, if the arguments were refused for it: without the file, the same is not wrong. `command` is
+/// the one without it.
+pub(crate) fn wrong_value(error: &clap::Error, command: Command, arguments: &[OsString]) -> Option<Usage> {
+    if !matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) {
+        return None;
+    }
+    let path = named(&command, arguments)?;
+    let said = error.to_string();
+    if command.try_get_matches_from(arguments).is_err_and(|without| without.to_string() == said) {
+        return None;
+    }
+    // How to get help with what is typed is of no use here.
+    let why = said.split("\n\n").next().unwrap_or_default();
+    Some(wrong(&path, why.trim_start_matches("error: ")))
 }
 
 fn read(path: &Path) -> Result<Table, String> {
@@ -75,17 +101,25 @@ fn has(command: &Command, of: &str, name: &str) -> bool {
 }
 
 fn with_option(command: Command, of: &str, name: &str, value: &Value) -> Result<Command, String> {
-    let Some(id) = option(&command, of, name).map(|argument| argument.get_id().clone()) else {
-        return Ok(command);
-    };
+    let found = option(&command, of, name).map(|option| (option.get_id().clone(), takes_several(option)));
+    let Some((id, takes_several)) = found else { return Ok(command) };
     let values = match value {
         Value::Array(values) => values.iter().map(text).collect::<Option<Vec<_>>>(),
         value => text(value).map(|value| vec![value]),
     };
     let values = values
         .ok_or_else(|| format!("{name} is neither a text, a number, a truth value nor a list of them"))?;
+    if value.is_array() && !takes_several {
+        return Err(format!("{of} takes one --{name}, and no list"));
+    }
     Ok(command
         .mut_subcommand(of, |of| of.mut_arg(id, |argument| argument.required(false).default_values(values))))
+}
+
+/// Whether an option may be given several times, or with several values.
+fn takes_several(option: &Arg) -> bool {
+    matches!(option.get_action(), ArgAction::Append)
+        || option.get_num_args().is_some_and(|values| values.max_values() > 1)
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -180,6 +214,9 @@ mod tests {
                 "name is neither a text, a number, a truth value nor a list of them",
             ),
             ("[node]\nname = [['a']]", "name is neither a text, a number, a truth value nor a list of them"),
+            ("[node]\nname = ['x', 'y']", "node takes one --name, and no list"),
+            ("[ls]\njson = [true]", "ls takes one --json, and no list"),
+            ("cluster = ['one', 'two']", "node takes one --cluster, and no list"),
         ] {
             assert_eq!(with(file).err().as_deref(), Some(why), "{file}");
         }
@@ -216,6 +253,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_with_a_value_of_the_file_is_said_with_the_file_and_what_is_typed_without_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("callsign.toml");
+        let named = path.to_str().unwrap();
+        let text = "[node]\nname = 'a'\nstore = 'memory:'\nlease = 5\non-outage = 'hope'";
+        std::fs::write(&path, text).unwrap();
+        let said = |more: &[&str]| {
+            let words = [&["callsign", "--config", named, "node"], more].concat();
+            let words: Vec<_> = words.into_iter().map(OsString::from).collect();
+            let command = applied(crate::Cli::command(), &words).unwrap();
+            let error = command.try_get_matches_from(&words).unwrap_err();
+            wrong_value(&error, crate::Cli::command(), &words).map(|usage| usage.to_string())
+        };
+        let lease = said(&["--on-outage=wait"]).unwrap();
+        let expected = format!("--config {named}: invalid value '5' for '--lease <LEASE>': ");
+        assert!(lease.starts_with(&expected) && !lease.contains("--help"), "{lease}");
+        let outage = said(&["--lease=7s"]).unwrap();
+        let expected = format!("--config {named}: invalid value 'hope' for '--on-outage <ON_OUTAGE>'");
+        assert!(outage.starts_with(&expected) && outage.contains("wait, fail"), "{outage}");
+        for typed in [&["--lease=soon"][..], &["--priority=high"], &["--lease=7s", "--on-outage=hope"]] {
+            assert_eq!(said(typed), None, "{typed:?}");
+        }
+    }
+
+    #[test]
     fn what_holds_is_printed_as_a_file_that_says_the_same() {
         let command = with(FILE).unwrap();
         let words = ["callsign", "node", "--lease", "8s", "--admin", "127.0.0.1:1"];
@@ -235,5 +297,19 @@ mod tests {
         let again = with(&printed).unwrap();
         let matches = again.clone().try_get_matches_from(node).unwrap();
         assert_eq!(in_force(&again, &matches), printed);
+    }
+
+    #[test]
+    fn what_holds_is_printed_without_the_file_and_a_list_of_one_stays_a_list() {
+        let mut command = with("[node]\nname = 'a'\nstore = 'memory:'\nregistry = ['r']").unwrap();
+        let words = ["callsign", "--config", "/x.toml", "--print-config", "node"];
+        // As `main` does it: from then on the command knows the options of all commands as its own.
+        let matches = command.try_get_matches_from_mut(words).unwrap();
+        let printed = in_force(&command, &matches);
+        assert!(!printed.contains("config") && !printed.contains("help"), "{printed}");
+        let table: Table = printed.parse().unwrap();
+        let node = table["node"].as_table().unwrap();
+        assert_eq!(node["name"].as_str(), Some("a"), "{printed}");
+        assert!(node["registry"].as_array().is_some_and(|registries| registries.len() == 1), "{printed}");
     }
 }

@@ -39,8 +39,8 @@ pub(crate) struct Which {
     /// The store of the cluster. It is asked for a member of the registry, unless --node says which node is meant.
     #[arg(long, env = "CALLSIGN_STORE", hide_env_values = true, value_parser = shared_store)]
     store: Option<String>,
-    /// The cluster that is meant in the store.
-    #[arg(long, default_value = "default")]
+    /// The cluster that is meant in the store; never beside --node, which is of one cluster.
+    #[arg(long, default_value = "default", conflicts_with = "node")]
     cluster: String,
 }
 
@@ -323,5 +323,37 @@ mod tests {
         let error = find(&which(None, Some(&format!("sqlite:{}", missing.display()))), None).unwrap_err();
         assert!(!error.is::<Usage>(), "{error:#}");
         assert!(!missing.exists());
+    }
+
+    #[test]
+    fn a_node_is_named_by_its_address_and_not_by_its_store() {
+        for (node, is_named) in [(None, false), (Some("127.0.0.1:1"), true)] {
+            for store in [None, Some("sqlite:/x.db")] {
+                assert_eq!(which(node, store).names_a_node(), is_named, "{node:?} {store:?}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_comes_up_is_asked_again_but_not_for_ever() {
+        let began = tokio::time::Instant::now();
+        let mut asked = 0;
+        let comes_up = once_up(|| {
+            asked += 1;
+            let answer = if asked < 3 { Err("not yet") } else { Ok(asked) };
+            async move { answer }
+        });
+        assert_eq!(comes_up.await, Ok(3), "and then not again");
+        assert!(began.elapsed() >= 2 * PAUSE);
+
+        let (began, mut asked) = (tokio::time::Instant::now(), 0);
+        let never = once_up(|| {
+            asked += 1;
+            let answer = Err::<(), _>(asked);
+            async move { answer }
+        });
+        let last = never.await.unwrap_err();
+        assert_eq!(last, asked, "the last error is what is said");
+        assert!(asked > 2 && began.elapsed() >= COMING_UP, "{asked}");
     }
 }

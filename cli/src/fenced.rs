@@ -88,4 +88,19 @@ mod tests {
         let all = store.read(vec![Read::Range { range: vec![]..vec![0xff], limit: 10 }]).await.unwrap();
         assert!(all.entries(0).is_empty());
     }
+
+    #[tokio::test]
+    async fn one_is_refused_after_another_term_has_begun_and_other_ranges_stay() {
+        let store: SharedStore = std::sync::Arc::new(MemoryStore::new());
+        let mut commits = FencedCommits::begin(store.clone(), "scratch/1").await.unwrap();
+        let other = FencedCommits::begin(store.clone(), "scratch/10").await.unwrap();
+        let term = Transaction::new().put(commits.key("term"), b"another".to_vec());
+        assert!(matches!(store.commit(term).await, CommitOutcome::Committed(_)));
+        let refused = commits.commit().await.unwrap_err().to_string();
+        assert!(refused.contains("was not acknowledged"), "{refused}");
+        commits.remove().await.unwrap();
+        let all = store.read(vec![Read::Range { range: vec![]..vec![0xff], limit: 10 }]).await.unwrap();
+        let keys: Vec<_> = all.entries(0).iter().map(|(key, _)| key.clone()).collect();
+        assert_eq!(keys, [other.key("commit"), other.key("term")]);
+    }
 }

@@ -13,7 +13,7 @@ use callsign_store::{
     ids::NodeName,
 };
 
-use crate::{duration, keys::KeyFiles, lease, usage::Usage};
+use crate::{address, duration, keys::KeyFiles, lease, usage::Usage};
 
 /// Where the cluster is, and what this node is in it.
 #[derive(Clone, Debug, clap::Args)]
@@ -27,8 +27,8 @@ pub(crate) struct JoinArgs {
     /// Where to listen for other nodes. Anything but a loopback address needs a secret or certificates.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Where other nodes reach this one, host:port. Default: where it listens.
-    #[arg(long)]
+    /// Where other nodes reach this one. The host may be a name. Default: where it listens.
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::parse)]
     advertise: Option<String>,
     #[command(flatten)]
     pub(crate) keys: KeyFiles,
@@ -165,14 +165,16 @@ mod tests {
 
     use super::*;
 
+    fn args(words: &[&'static str]) -> JoinArgs {
+        let command = JoinArgs::augment_args(clap::Command::new("node"));
+        let words = [&["node", "--store", "memory:"], words].concat();
+        JoinArgs::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
     #[test]
     fn an_address_that_is_none_is_given_to_nobody() {
-        let advertised = |listens: &str, words: &[&'static str]| {
-            let command = JoinArgs::augment_args(clap::Command::new("node"));
-            let words = [&["node", "--store", "memory:"], words].concat();
-            let args = JoinArgs::from_arg_matches(&command.get_matches_from(words)).unwrap();
-            args.advertised(listens.parse().unwrap())
-        };
+        let advertised =
+            |listens: &str, words: &[&'static str]| args(words).advertised(listens.parse().unwrap());
         let by = ["--advertise", "pod-1.callsign:7000"];
         assert_eq!(advertised("10.0.0.1:7077", &by).as_deref(), Some("10.0.0.1:7077"));
         for nowhere in ["0.0.0.0:7077", "[::]:7077", "[::ffff:0.0.0.0]:7077"] {
@@ -184,5 +186,73 @@ mod tests {
         }
         let six = advertised("[::]:7077", &["--advertise", "[::1]:7000"]);
         assert_eq!(six.as_deref(), Some("[::1]:7077"));
+    }
+
+    #[test]
+    fn where_nobody_could_be_reached_is_wrong_usage() {
+        for wrong in ["nonsense", ":7000", "pod-1:", "pod-1:http", "pod-1:0"] {
+            let command = JoinArgs::augment_args(clap::Command::new("node"));
+            let words = ["node", "--store", "memory:", "--advertise", wrong];
+            let error = command.try_get_matches_from(words).unwrap_err();
+            assert_eq!(error.kind(), clap::error::ErrorKind::ValueValidation, "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_node_joins_as_the_options_say() {
+        let store = callsign::open_store("memory:").unwrap();
+        let config = |words: &[&'static str]| {
+            let config = args(words).config("a", store.clone(), "r", Keys::default());
+            format!("{config:?}")
+        };
+        let of_node = config(&[
+            "--cluster=shop",
+            "--priority=7",
+            "--advertise=pod-1:7000",
+            "--join-timeout=3s",
+            "--drain-timeout=4s",
+            "--on-outage=fail",
+            "--lease=20s",
+            "--record=/var/recorded",
+        ]);
+        for part in [
+            "cluster: \"shop\"",
+            "registry: \"r\"",
+            "priority: 7",
+            "advertise: Some(\"pod-1:7000\")",
+            "join_timeout: Some(3s)",
+            "drain_timeout: 4s",
+            "on_outage: Fail",
+            "lease: 20s",
+            "record: Some(\"/var/recorded\")",
+        ] {
+            assert!(of_node.contains(part), "{part}: {of_node}");
+        }
+        let by_default = config(&[]);
+        for part in ["advertise: None", "join_timeout: None", "on_outage: Wait", "record: None"] {
+            assert!(by_default.contains(part), "{part}: {by_default}");
+        }
+    }
+
+    #[test]
+    fn a_short_lease_is_taken_if_that_is_said() {
+        assert!(args(&["--lease=900ms"]).check().is_err());
+        assert!(args(&["--lease=900ms", "--lease-anyway"]).check().is_ok());
+        assert!(args(&["--lease=1s"]).check().is_ok());
+    }
+
+    #[test]
+    fn what_a_node_was_started_with_is_wrong_usage_and_what_it_met_is_not() {
+        let is_usage = |error: JoinError| usage(error).is::<Usage>();
+        let listen: SocketAddr = ([10, 0, 0, 1], 7000).into();
+        let cannot_listen =
+            |kind: std::io::ErrorKind| JoinError::from(StartError::Listen { listen, source: kind.into() });
+        assert!(is_usage(JoinError::AlreadyJoined { registry: "r".to_owned() }));
+        assert!(is_usage(NodeName::new("a/b").unwrap_err().into()));
+        assert!(is_usage(callsign::open_store("mysql:there").err().unwrap().into()));
+        assert!(is_usage(StartError::SecretNeeded { listen }.into()));
+        assert!(is_usage(cannot_listen(std::io::ErrorKind::AddrNotAvailable)));
+        assert!(!is_usage(cannot_listen(std::io::ErrorKind::AddrInUse)));
+        assert!(!is_usage(JoinError::Left));
     }
 }

@@ -123,7 +123,15 @@ impl KeyFiles {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{self, Write},
+        sync::{Arc, Mutex},
+    };
+
+    use callsign::{Clock, Config, MemoryNetwork, Network, SharedStore};
+    use callsign_store::{lock::lock, memory::MemoryStore};
     use clap::{Args as _, FromArgMatches as _};
+    use tokio::signal::unix::{SignalKind, signal};
 
     use super::*;
 
@@ -144,5 +152,77 @@ mod tests {
         let keys = KeyFiles::from_arg_matches(&command.get_matches_from(["node"])).unwrap();
         assert!(!keys.has_certificates());
         assert!(keys.tls().unwrap().is_none());
+    }
+
+    /// What was logged.
+    #[derive(Clone, Default)]
+    struct Logged(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Logged {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            lock(&self.0).extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Logged {
+        fn count(&self, text: &str) -> usize {
+            String::from_utf8_lossy(&lock(&self.0)).matches(text).count()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_wrong_with_the_files_is_logged_once_until_it_is_something_else() {
+        let logged = Logged::default();
+        let writer = logged.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let _logging = tracing::subscriber::set_default(subscriber);
+        let store: SharedStore = Arc::new(MemoryStore::new());
+        let config = Config::new("a", store)
+            .network(Network::Memory(MemoryNetwork::new()))
+            .listen(([127, 0, 0, 1], 7001).into())
+            .clock(Clock::runtime());
+        let registry = Registry::join(config).await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let of = |file: &str| Some(directory.path().join(file));
+        let every = Duration::from_secs(60);
+        let files = KeyFiles {
+            secret_file: None,
+            tls_cert: of("cert.pem"),
+            tls_key: of("key.pem"),
+            tls_ca: of("ca.pem"),
+            tls_look: every,
+        };
+        let hang_up = signal(SignalKind::user_defined2()).unwrap();
+        let kept = tokio::spawn(files.keep(Keys::default(), registry.clone(), hang_up));
+        let five_looks = || tokio::time::sleep(every * 5 + every / 2);
+        five_looks().await;
+        assert_eq!(logged.count("the keys stay as they were"), 1, "nothing is there, which is said once");
+        std::fs::write(directory.path().join("cert.pem"), "not looked at before the others are there")
+            .unwrap();
+        five_looks().await;
+        assert_eq!(logged.count("the keys stay as they were"), 2, "another file is missing");
+        std::fs::remove_file(directory.path().join("cert.pem")).unwrap();
+        five_looks().await;
+        assert_eq!(logged.count("the keys stay as they were"), 3);
+        assert!(!kept.is_finished(), "it goes on looking");
+        kept.abort();
+    }
+
+    #[test]
+    fn files_are_looked_at_as_often_as_is_said_and_not_all_the_time() {
+        let keys = |every: &str| {
+            let command = KeyFiles::augment_args(clap::Command::new("node"));
+            command.try_get_matches_from(["node", "--tls-look", every])
+        };
+        let found = KeyFiles::from_arg_matches(&keys("5s").unwrap()).unwrap();
+        assert_eq!(found.tls_look, Duration::from_secs(5));
+        let refused = keys("0s").unwrap_err().to_string();
+        assert!(refused.contains("all the time is too often"), "{refused}");
     }
 }

@@ -108,4 +108,18 @@ mod tests {
         let all = store.read(vec![Read::Range { range: vec![]..vec![0xff], limit: 10 }]).await.unwrap();
         assert!(all.entries(0).is_empty());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn commits_that_are_not_answered_take_as_long_as_the_lease_at_least() {
+        use callsign_store::memory::MemoryStore;
+
+        let memory = MemoryStore::new();
+        let store: SharedStore = std::sync::Arc::new(memory.clone());
+        let hold = memory.hold_commits();
+        hold.let_one_pass();
+        let refused = suits(&store, "a", SHORTEST_LEASE).await.unwrap_err().to_string();
+        for part in ["a lease of 1s is too short for this store", "was 1000 ms", "is 20000 ms"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
 }

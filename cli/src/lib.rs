@@ -7,6 +7,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![allow(unreachable_pub)] // a library only so that its parts can be fuzzed
 
+mod address;
 mod admin;
 mod child;
 mod client;
@@ -38,7 +39,7 @@ mod service;
 mod token;
 mod usage;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{ffi::OsStr, path::PathBuf, process::ExitCode};
 
 use clap::{
     CommandFactory, FromArgMatches, Parser, Subcommand,
@@ -51,6 +52,7 @@ use commands::{
 };
 use output::{Work, answer, tell};
 use reply::Verdict;
+use usage::Usage;
 
 /// Gives running actors names that a whole cluster agrees on.
 #[derive(Parser)]
@@ -71,6 +73,10 @@ const EXIT_STATUS: &str = "Exit status: 0 done, 1 \"no\" (taken, not found) or f
     3 \"don't know\" (no answer, no leader, outcome unknown; or an answer that could not be printed, of a command that \
     only asks).";
 
+/// No member is looked for that could be drained.
+const DRAINED_NODE: &str = "The admin endpoint of the node that is to drain, as it printed it at its start: HOST:PORT, or \
+    http://HOST:PORT. There is no way back, so it has to be said";
+
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant)] // there is one of it
 enum Command {
@@ -89,6 +95,12 @@ enum Command {
     /// Has a name go from the node that holds it to another one. It is free at no moment.
     Transfer(ask::TransferArgs),
     /// Has a node hand over what it leads, and the names that move. It takes no new names from then on.
+    #[command(
+        mut_arg("node", |node| node.help(DRAINED_NODE)),
+        mut_arg("store", |store| store.hide(true)),
+        mut_arg("cluster", |cluster| cluster.hide(true)),
+        mut_arg("registry", |registry| registry.hide(true))
+    )]
     Drain(ask::Args),
     /// Says who holds a name.
     Whereis(ask::WhereisArgs),
@@ -136,28 +148,59 @@ enum Command {
     Witness(witness::Args),
 }
 
-/// What was wrong with the arguments. If the store is missing, both ways to name it are said.
+/// What was wrong with the arguments. If the store is missing, both ways to name it are said. So are those to name a node, if a cluster
+/// was named beside it.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let missing = error.get(ContextKind::InvalidArg);
     let is_store = |missing: &ContextValue| matches!(missing, ContextValue::Strings(of) if of.iter().any(|of| of.starts_with("--store ")));
-    if error.kind() == ErrorKind::MissingRequiredArgument && missing.is_some_and(is_store) {
-        let tip = "`--store URL` or the variable CALLSIGN_STORE says which store is meant".into();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-    }
+    let lacks_store = missing.is_some_and(is_store);
+    let names = |argument: &str| {
+        let said = [ContextKind::InvalidArg, ContextKind::PriorArg].map(|kind| error.get(kind));
+        said.into_iter().flatten().any(|said| said.to_string().starts_with(argument))
+    };
+    let names_both = names("--cluster ") && names("--node ");
+    let tip = match error.kind() {
+        ErrorKind::MissingRequiredArgument if lacks_store => {
+            "`--store URL` or the variable CALLSIGN_STORE says which store is meant"
+        }
+        ErrorKind::ArgumentConflict if names_both => {
+            "`--node` or the variable CALLSIGN_NODE says which node is asked; `--cluster` is for `--store`"
+        }
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
+}
+
+/// The command, which does not read those variables of the environment: one that is empty is none.
+fn without_variables(command: clap::Command, are: impl Fn(&OsStr) -> bool) -> clap::Command {
+    let without = |argument: clap::Arg| {
+        if argument.get_env().is_some_and(&are) { argument.env(None::<&str>) } else { argument }
+    };
+    command.mut_args(without).mut_subcommands(|of| of.mut_args(without))
+}
+
+fn refuse(wrong: &Usage) -> ExitCode {
+    tell(format_args!("callsign: {wrong}"));
+    Verdict::Usage.exit_status().into()
 }
 
 /// Runs the command, with the arguments of the process.
 pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let mut command = match config_file::applied(Cli::command(), &arguments) {
+    let is_empty = |variable: &OsStr| std::env::var_os(variable).is_some_and(|value| value.is_empty());
+    let own = without_variables(Cli::command(), is_empty);
+    let mut command = match config_file::applied(own.clone(), &arguments) {
         Ok(command) => command,
-        Err(usage) => {
-            tell(format_args!("callsign: {usage}"));
-            return Verdict::Usage.exit_status().into();
-        }
+        Err(wrong) => return refuse(&wrong),
     };
-    let matches = command.try_get_matches_from_mut(&arguments).unwrap_or_else(|error| with_tip(error).exit());
+    let matches = match command.try_get_matches_from_mut(&arguments) {
+        Ok(matches) => matches,
+        Err(error) => match config_file::wrong_value(&error, own, &arguments) {
+            Some(wrong) => return refuse(&wrong),
+            None => with_tip(error).exit(),
+        },
+    };
     if matches.get_flag("print_config") {
         return answer(&config_file::in_force(&command, &matches), Work::Asks, 0);
     }
@@ -225,6 +268,35 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_that_is_empty_is_read_by_no_command() {
+        let read = |command: &clap::Command| -> std::collections::BTreeSet<_> {
+            let all = std::iter::once(command).chain(command.get_subcommands());
+            let variables = all.flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_env);
+            variables.map(|variable| variable.to_str().unwrap().to_owned()).collect()
+        };
+        let all = read(&Cli::command());
+        for variable in ["CALLSIGN_CONFIG", "CALLSIGN_NODE", "CALLSIGN_STORE", "CALLSIGN_TOKEN_FILE"] {
+            let left = read(&without_variables(Cli::command(), |empty| empty == variable));
+            assert_eq!(all.difference(&left).collect::<Vec<_>>(), [variable]);
+        }
+    }
+
+    #[test]
+    fn the_help_of_drain_finds_no_node_since_the_command_does_not() {
+        let mut command = Cli::command();
+        let mut help = |of| {
+            let help = command.find_subcommand_mut(of).unwrap().render_long_help().to_string();
+            help.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let (drain, status) = (help("drain"), help("status"));
+        assert!(status.contains("--store") && status.contains("127.0.0.1:7077"), "{status}");
+        assert!(drain.contains("--node") && drain.contains("it has to be said"), "{drain}");
+        for untrue in ["--store", "--cluster", "--registry", "127.0.0.1:7077"] {
+            assert!(!drain.contains(untrue), "{untrue}: {drain}");
+        }
+    }
+
+    #[test]
     fn who_names_no_store_reads_how_to_name_one() {
         let command = Cli::command();
         let needs = |of: &&clap::Command| {
@@ -243,6 +315,28 @@ mod tests {
         }
         let other = Cli::command().try_get_matches_from(["callsign", "whereis"]).unwrap_err();
         assert!(!with_tip(other).to_string().contains("CALLSIGN_STORE says"));
+    }
+
+    #[test]
+    fn a_cluster_is_not_named_beside_the_node_that_is_asked() {
+        let asked = |of_file: Option<&'static str>, words: &[&'static str]| {
+            let command = Cli::command().mut_subcommand("whereis", |of| {
+                // The tests may run where one is named.
+                let of = of.mut_arg("node", |node| node.env(None::<&str>));
+                let Some(name) = of_file else { return of };
+                of.mut_arg("cluster", |cluster| cluster.default_value(name))
+            });
+            let words = [&["callsign", "whereis", "nm"], words].concat();
+            command.try_get_matches_from(words).map_err(with_tip)
+        };
+        let (node, cluster) = (["--node", "127.0.0.1:1"], ["--cluster", "c1"]);
+        for words in [[node, cluster].concat(), [cluster, node].concat()] {
+            let error = asked(None, &words).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ArgumentConflict);
+            assert!(error.to_string().contains("CALLSIGN_NODE"), "{error}");
+        }
+        assert!(asked(None, &cluster).is_ok());
+        assert!(asked(Some("c1"), &node).is_ok(), "a file of options is for all commands");
     }
 
     #[test]

@@ -86,6 +86,8 @@ fn tell_panics(to: LossyLines) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Seek};
+
     use tracing::Level;
 
     use super::*;
@@ -102,5 +104,29 @@ mod tests {
                 && logs("callsign=debug", "callsign", Level::DEBUG)
         );
         assert!(targets("x=loud").is_err());
+    }
+
+    #[test]
+    fn a_panic_is_told_where_all_else_is_logged_and_logging_begins_once() {
+        let mut file = tempfile::tempfile().unwrap();
+        let (lines, writing) = LossyLines::to(&file).unwrap();
+        let usual = std::panic::take_hook();
+        let args = LogArgs { log: Some("off".to_owned()), ..LogArgs::default() };
+        let begun = begin(&args, "info", &lines, false);
+        let again = begin(&args, "info", &lines, false);
+        let breaks = || assert!(std::hint::black_box(false), "it broke");
+        let ended = std::thread::Builder::new().name("worker".to_owned()).spawn(breaks).unwrap().join();
+        std::panic::set_hook(usual);
+        drop(writing);
+        assert!(begun.is_ok() && ended.is_err());
+        let refused = again.unwrap_err().to_string();
+        assert_eq!(refused, "something logs in this process already");
+        file.rewind().unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("callsign: thread \"worker\": panicked at "), "{text}");
+        assert!(text.contains("it broke\n"), "{text}");
+        let is_traced = Backtrace::capture().status() == BacktraceStatus::Captured;
+        assert_eq!(text.lines().count() > 2, is_traced, "{text}");
     }
 }

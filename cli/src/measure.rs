@@ -83,6 +83,15 @@ mod tests {
     }
 
     #[test]
+    fn figures_have_one_decimal() {
+        let took = Duration::from_nanos(1_234_567);
+        assert_eq!(Some(as_us(took)), Some(1234.6));
+        assert_eq!(Some(as_ms(took)), Some(1.2));
+        assert_eq!(Some(rounded(-0.26)), Some(-0.3));
+        assert_eq!(Some(micros(2_345)), Some(2.345), "of a sample all counts");
+    }
+
+    #[test]
     fn this_process_has_used_processors_and_memory() {
         assert!(cpu() > Duration::ZERO);
         assert!(memory().unwrap() > 0);

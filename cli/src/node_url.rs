@@ -42,8 +42,11 @@ impl FromStr for NodeUrl {
         if uri.host().is_none_or(str::is_empty) || port == Some(0) || (has_port && port.is_none()) {
             return wrong("it is no address");
         }
-        if !is_url && (port.is_none() || uri.path() != "/") {
+        if !is_url && port.is_none() {
             return wrong("it has no port");
+        }
+        if !is_url && uri.path() != "/" {
+            return wrong("it has a path, which only a URL may have");
         }
         Ok(Self(url.trim_end_matches('/').to_owned()))
     }
@@ -68,6 +71,7 @@ mod tests {
             ("http://127.0.0.1:7080", "http://127.0.0.1:7080"),
             ("http://127.0.0.1:7080/", "http://127.0.0.1:7080"),
             ("http://node-a.example", "http://node-a.example"),
+            ("http://[::1]", "http://[::1]"),
             ("http://proxy:80/nodes/a/", "http://proxy:80/nodes/a"),
         ] {
             assert_eq!(typed.parse(), Ok(NodeUrl(meant.to_owned())), "{typed}");
@@ -95,9 +99,28 @@ mod tests {
             "sqlite:/var/lib/callsign.db",
             "http://user@127.0.0.1:80",
             "http://127.0.0.1:80?x=1",
+            "http://127.0.0.1:0",
+            "http://127.0.0.1:99999",
+            "http://127.0.0.1:",
             "[::1]",
         ] {
             assert!(wrong.parse::<NodeUrl>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_said_with_an_example() {
+        for (wrong, why) in [
+            ("", "it is empty"),
+            ("http://127.0.0.1:99999", "it is no address"),
+            ("localhost", "it has no port"),
+            ("127.0.0.1:7080/status", "it has a path, which only a URL may have"),
+            ("https://127.0.0.1:7080", "a node answers http:// only"),
+            ("http://user@127.0.0.1:80", "the address of a node has no user and no query"),
+            ("http://127.0.0.1:80?x=1", "the address of a node has no user and no query"),
+        ] {
+            let expected = format!("{why}; say HOST:PORT, as in 127.0.0.1:7080");
+            assert_eq!(wrong.parse::<NodeUrl>(), Err(expected), "{wrong:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
+    io::ErrorKind,
     os::unix::ffi::OsStrExt,
     path::Path,
     process::ExitCode,
@@ -11,7 +12,10 @@ use std::{
 
 use tokio::sync::{broadcast, watch};
 
-use crate::guard::{self, Ended};
+use crate::{
+    guard::{self, Ended},
+    usage::Usage,
+};
 
 mod mandate;
 mod restarts;
@@ -29,6 +33,9 @@ pub(crate) use signals::{Ends, hand_on};
 const DYING: Duration = Duration::from_millis(500);
 /// How long one look waits for processes that were killed.
 const LOOK: Duration = Duration::from_millis(500);
+
+const NOT_FOUND: &str = "is not found";
+const FORBIDDEN: &str = "may not be executed";
 
 /// How a program is run.
 #[derive(Debug)]
@@ -48,15 +55,36 @@ pub(crate) fn grace(stop_budget: Duration) -> Duration {
     stop_budget.saturating_sub(DYING.min(stop_budget / 4))
 }
 
-/// Whether there is such a program, as `exec` looks for it.
-pub(crate) fn can_be_run(program: &OsStr) -> bool {
-    let is_program =
-        |path: &Path| path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok();
-    if program.as_bytes().contains(&b'/') {
-        return is_program(program.as_ref());
+/// Looks for a program as `exec` does. The error says why it cannot be run.
+pub(crate) fn can_be_run(program: &OsStr) -> Result<(), Usage> {
+    if program.is_empty() {
+        return Err(Usage("the program has no name".to_owned()));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    !program.is_empty() && std::env::split_paths(&path).any(|directory| is_program(&directory.join(program)))
+    looked_for(program, &path).map_err(|why| Usage(format!("{} {why}", program.display())))
+}
+
+/// Looks at the file of that name; of a bare name, at each file of that name in the directories of `path`.
+fn looked_for(program: &OsStr, path: &OsStr) -> Result<(), &'static str> {
+    if program.as_bytes().contains(&b'/') {
+        return looked_at(program.as_ref());
+    }
+    let places = std::env::split_paths(path).map(|directory| directory.join(program));
+    let looked: Vec<_> = places.filter(|place| place.exists()).map(|place| looked_at(&place)).collect();
+    looked.iter().find(|looked| looked.is_ok()).or(looked.first()).copied().unwrap_or(Err(NOT_FOUND))
+}
+
+fn looked_at(file: &Path) -> Result<(), &'static str> {
+    match file.metadata() {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(FORBIDDEN),
+        Err(_) => Err(NOT_FOUND),
+        Ok(metadata) if metadata.is_dir() => Err("is a directory"),
+        Ok(metadata) => {
+            let is_program =
+                metadata.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
+            if is_program { Ok(()) } else { Err(FORBIDDEN) }
+        }
+    }
 }
 
 /// The host's name and some random digits: another one at each start, so that nobody is taken for somebody else.
@@ -105,12 +133,46 @@ mod tests {
     }
 
     #[test]
+    fn an_own_name_begins_with_that_of_the_host() {
+        let host = rustix::system::uname();
+        let plain = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+        let name = own_name();
+        let (begins, digits) = name.rsplit_once('-').unwrap();
+        assert_eq!(plain(begins), plain(&host.nodename().to_string_lossy()));
+        assert_eq!(digits.len(), 8, "{name}");
+    }
+
+    #[test]
     fn programs_are_found_as_exec_finds_them() {
-        assert!(can_be_run("sh".as_ref()));
-        assert!(can_be_run("/bin/sh".as_ref()));
-        for wrong in ["", "/no/such", "no-such-program", "/etc/passwd", "/bin"] {
-            assert!(!can_be_run(wrong.as_ref()), "{wrong}");
+        assert_eq!(can_be_run("sh".as_ref()), Ok(()));
+        assert_eq!(can_be_run("/bin/sh".as_ref()), Ok(()));
+        for (wrong, why) in [
+            ("", "the program has no name"),
+            ("/no/such", "/no/such is not found"),
+            ("/etc/passwd/x", "/etc/passwd/x is not found"),
+            ("no-such-program", "no-such-program is not found"),
+            ("/etc/passwd", "/etc/passwd may not be executed"),
+            ("/bin", "/bin is a directory"),
+        ] {
+            assert_eq!(can_be_run(wrong.as_ref()), Err(Usage(why.to_owned())));
         }
+    }
+
+    #[test]
+    fn of_several_files_of_a_name_one_that_can_be_run_counts_and_otherwise_the_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = directory.path().join("text");
+        std::fs::create_dir(&text).unwrap();
+        std::fs::write(text.join("sh"), "no program").unwrap();
+        let below = directory.path().join("below");
+        std::fs::create_dir_all(below.join("sh")).unwrap();
+        let nowhere = directory.path().join("nowhere");
+        let look =
+            |directories: &[&Path]| looked_for("sh".as_ref(), &std::env::join_paths(directories).unwrap());
+        assert_eq!(look(&[&nowhere, &text, &below, Path::new("/bin")]), Ok(()));
+        assert_eq!(look(&[&nowhere, &text, &below]), Err("may not be executed"));
+        assert_eq!(look(&[&below, &text]), Err("is a directory"));
+        assert_eq!(look(&[&nowhere]), Err("is not found"));
     }
 
     #[test]

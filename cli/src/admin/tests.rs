@@ -1,6 +1,8 @@
 //! Who gets in, and what silent or greedy connections cost.
 
-use std::time::Duration;
+mod own;
+
+use std::{io::ErrorKind, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -12,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::watch,
+    sync::{Notify, watch},
 };
 
 use super::{Limits, serve};
@@ -246,15 +248,22 @@ fn a_name_is_explained_whoever_holds_it_and_also_if_nobody_does() {
     assert_eq!((status, &bad["error"]), (StatusCode::BAD_REQUEST, &"bad_name".into()));
 }
 
-/// An endpoint that answers "here", with these limits.
-async fn endpoint(
+/// An endpoint with these routes and limits.
+async fn endpoint_of(
+    routes: Router,
     limits: Limits,
 ) -> (std::net::SocketAddr, watch::Sender<bool>, tokio::task::JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (leave, leaving) = watch::channel(false);
-    let routes = Router::new().route("/", get(async || "here"));
     (address, leave, tokio::spawn(serve(listener, routes, limits, leaving)))
+}
+
+/// An endpoint that answers "here", with these limits.
+async fn endpoint(
+    limits: Limits,
+) -> (std::net::SocketAddr, watch::Sender<bool>, tokio::task::JoinHandle<()>) {
+    endpoint_of(Router::new().route("/", get(async || "here")), limits).await
 }
 
 /// Everything that comes until the other side closes; a minute is for ever.
@@ -304,4 +313,56 @@ async fn leaving_closes_what_is_silent_and_takes_nobody_any_more() {
     tokio::time::timeout(Duration::from_secs(60), served).await.expect("it still serves").unwrap();
     assert!(rest(stream).await.ends_with("here"));
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+/// Asks over a connection that stays, and gets the answer.
+async fn ask_over(stream: &mut TcpStream) {
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut said = Vec::<u8>::new();
+    while !said.ends_with(b"here") {
+        assert!(stream.read_buf(&mut said).await.unwrap() > 0, "it is closed");
+    }
+}
+
+#[tokio::test]
+async fn no_more_connections_are_served_at_once_than_there_are_places() {
+    let (address, _leave, _served) = endpoint(Limits { connections: 1, ..Limits::default() }).await;
+    let mut first = TcpStream::connect(address).await.unwrap();
+    ask_over(&mut first).await;
+    let mut second = TcpStream::connect(address).await.unwrap();
+    second.write_all(QUESTION).await.unwrap();
+    // The endpoint has had the time to answer both.
+    for _ in 0..3 {
+        ask_over(&mut first).await;
+    }
+    let early = second.try_read(&mut [0; 1]);
+    assert!(early.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{early:?}");
+    drop(first);
+    assert!(rest(second).await.contains("here"));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_under_way_when_the_node_leaves_is_given() {
+    let (begun, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let of_route = (begun.clone(), goes_on.clone());
+    let slow = move || {
+        let (begun, goes_on) = of_route.clone();
+        async move {
+            begun.notify_one();
+            goes_on.notified().await;
+            "here"
+        }
+    };
+    let (address, leave, served) = endpoint_of(Router::new().route("/", get(slow)), Limits::default()).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(QUESTION).await.unwrap();
+    begun.notified().await;
+    leave.send_replace(true);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!served.is_finished(), "somebody waits for an answer");
+    goes_on.notify_one();
+    tokio::time::timeout(Duration::from_secs(60), served).await.expect("it still serves").unwrap();
+    assert!(rest(stream).await.contains("here"));
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, ensure};
+use clap::builder::RangedU64ValueParser;
 use serde_json::{Value, json};
 
 use crate::{
@@ -71,12 +72,29 @@ pub(crate) struct UpdateArgs {
 
 pub(crate) fn field(text: &str) -> Result<(String, String), String> {
     let (field, value) = text.split_once('=').ok_or("it is not of the form FIELD=VALUE")?;
+    if field.is_empty() {
+        return Err("the field has no name".to_owned());
+    }
     Ok((field.to_owned(), value.to_owned()))
 }
 
+/// What is said of a name, with each field once.
+pub(crate) fn each_once<'a>(
+    fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<BTreeMap<&'a str, &'a str>, Usage> {
+    let mut said = BTreeMap::new();
+    for (field, value) in fields {
+        if said.insert(field, value).is_some() {
+            return Err(Usage(format!("the metadata has the field {field} twice")));
+        }
+    }
+    Ok(said)
+}
+
 /// Metadata as the node takes it.
-fn said(fields: &[(String, String)]) -> Value {
-    if fields.is_empty() { Value::Null } else { json!(fields.iter().cloned().collect::<BTreeMap<_, _>>()) }
+fn said(fields: &[(String, String)]) -> Result<Value, Usage> {
+    let said = each_once(fields.iter().map(|(field, value)| (field.as_str(), value.as_str())))?;
+    Ok(if said.is_empty() { Value::Null } else { json!(said) })
 }
 
 /// Arguments of commands that take a name.
@@ -142,7 +160,7 @@ pub(crate) struct LsArgs {
     #[arg(long, value_name = "NAME")]
     after: Option<String>,
     /// So many at the most.
-    #[arg(long, value_name = "NAMES")]
+    #[arg(long, value_name = "NAMES", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     limit: Option<usize>,
     #[command(flatten)]
     to: Args,
@@ -189,20 +207,33 @@ enum Policy {
 /// Registers a name.
 pub(crate) fn register(args: &RegisterArgs) -> ExitCode {
     let mut body = json!({"name": args.name, "wait_ms": args.to.wait_ms()});
-    if !args.meta.is_empty() {
-        body["meta"] = said(&args.meta);
+    match said(&args.meta) {
+        Ok(Value::Null) => {}
+        Ok(meta) => body["meta"] = meta,
+        Err(wrong) => return args.to.print(Err(wrong.into()), Work::Changes, |_| String::new()),
     }
     if args.moves {
         body["moves"] = true.into();
     }
     args.to.post("/register", Work::Changes, body, |body| {
+        if body["already"] == true {
+            let name = text(body, "name");
+            tell(format_args!(
+                "callsign: {name} was registered already, so its metadata and options are as they were \
+                 (`callsign update {name}` changes the metadata)"
+            ));
+        }
         format!("{} is registered on {}, token {}\n", text(body, "name"), text(body, "node"), body["token"])
     })
 }
 
 /// Replaces what a name says of itself.
 pub(crate) fn update(args: &UpdateArgs) -> ExitCode {
-    let body = json!({"name": args.name, "meta": said(&args.meta), "expected": args.expected});
+    let meta = match said(&args.meta) {
+        Ok(meta) => meta,
+        Err(wrong) => return args.to.print(Err(wrong.into()), Work::Changes, |_| String::new()),
+    };
+    let body = json!({"name": args.name, "meta": meta, "expected": args.expected});
     args.to.post("/update", Work::Changes, body, |body| {
         format!("{} is updated, revision {}\n", text(body, "name"), body["revision"])
     })
@@ -322,7 +353,12 @@ pub(crate) fn ls(args: &LsArgs) -> ExitCode {
     query.extend(args.after.as_deref().map(|after| ("after", after)));
     query.extend(args.to.registry().map(|registry| ("registry", registry)));
     let entries = args.to.client().and_then(|client| client.entries(&query, args.limit));
-    args.to.print(entries, Work::Asks, |body| holders(list(body, "entries")))
+    let next = entries.as_ref().ok().and_then(|answer| answer.body["next"].as_str().map(printable));
+    let ended = args.to.print(entries, Work::Asks, |body| holders(list(body, "entries")));
+    if let Some(after) = next.filter(|_| !args.to.json) {
+        tell(format_args!("more: --after {after}"));
+    }
+    ended
 }
 
 /// Lists members.
@@ -407,6 +443,12 @@ fn list<'a>(body: &'a Value, field: &str) -> &'a [Value] {
 
 fn text(body: &Value, field: &str) -> String {
     printable(body[field].as_str().unwrap_or("?"))
+}
+
+/// Whom a node that cannot say who holds a name knew last.
+fn last_known(body: &Value) -> Option<String> {
+    let entry = &body["last_known"];
+    entry.is_object().then(|| format!("last known: on {}, token {}", text(entry, "node"), entry["token"]))
 }
 
 /// Entries as a table. Addresses and metadata have a column if any name has them.
@@ -520,8 +562,12 @@ impl Args {
         } else if answered.is_ok() {
             answer(&print(&answered.body), work, status)
         } else {
+            let known = last_known(&answered.body);
             let message = answered.ok().err().map(|error| error.to_string()).unwrap_or_default();
             tell(format_args!("callsign: {}", printable(&message)));
+            if let Some(known) = known {
+                tell(known);
+            }
             status.into()
         }
     }
@@ -550,6 +596,17 @@ mod tests {
         assert_eq!(both.kind(), ErrorKind::ArgumentConflict);
         assert_eq!(begin(Some("of-file/"), &[]).unwrap(), "of-file/");
         assert_eq!(begin(Some("of-file/"), &["shop/"]).unwrap(), "shop/");
+    }
+
+    #[test]
+    fn a_field_has_a_name_and_its_value_may_be_empty() {
+        let pair = |field: &str, value: &str| Ok((field.to_owned(), value.to_owned()));
+        assert_eq!(field("zone=eu"), pair("zone", "eu"));
+        assert_eq!(field("zone="), pair("zone", ""));
+        assert_eq!(field("zone=a=b"), pair("zone", "a=b"));
+        for wrong in ["=eu", "=", "zone", ""] {
+            assert!(field(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -243,4 +243,32 @@ mod tests {
         assert!(shared_store("sqlite:/tmp/x.db").is_ok());
         assert!(shared_store("postgres://u@h/d").is_ok());
     }
+
+    #[test]
+    fn the_summary_says_what_was_measured_and_how_many_checks_held() {
+        let mut report = Report {
+            nodes: 3,
+            names: 10,
+            leader_before: Some("n1".to_owned()),
+            epoch_before: Some(4),
+            failover_ms: Some(12.34),
+            ..Report::default()
+        };
+        for (check, holds) in [("one", true), ("two", true), ("three", false)] {
+            report.check(check, holds);
+        }
+        let text = summary(&report, Duration::from_millis(2500), Colours::off());
+        for (what, value) in [
+            ("nodes, names", "  3, 10"),
+            ("leader before the kill", "  n1, epoch 4"),
+            ("leader after it", "  -"),
+            ("kill -> next registration acknowledged", "  12.3 ms"),
+            ("kill -> names of the dead node free", "  -"),
+            ("checks", "  2 of 3 passed, 2.5 s in all"),
+        ] {
+            let line = text.lines().find(|line| line.starts_with(what)).unwrap();
+            assert!(line.ends_with(value), "{line}");
+        }
+        assert!(text.contains("\nFAILED: three\n") && !text.contains("FAILED: one"), "{text}");
+    }
 }

@@ -3,7 +3,7 @@
 //! The command is a node of its own. It registers the name, and runs the program under a guard ([`crate::guard`]) while the name
 //! is held. The guard ends the program before the name can be another's, whatever became of this process.
 
-use std::{collections::BTreeMap, ffi::OsString, process::ExitCode, sync::Arc, time::Duration};
+use std::{ffi::OsString, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use callsign::{Meta, NodeName, Registry, SessionTiming, check_name};
@@ -13,7 +13,8 @@ use tokio::{
 };
 
 use crate::{
-    commands::ask::field,
+    address,
+    commands::ask::{each_once, field},
     duration, echo,
     joining::{self, JoinArgs},
     logging,
@@ -42,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIELD=VALUE", value_parser = field)]
     meta: Vec<(String, String)>,
     /// Where the program can be reached. `whereis` shows it, and nobody looks at it before: it is the metadata's field `address`.
-    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = address::parse)]
     address: Option<String>,
     /// Wait for the name while another one holds it. Without it, the command ends with status 1 then.
     #[arg(long)]
@@ -76,14 +77,6 @@ SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH are handed on to the program. At SIGHUP the s
 
 Exit status: 0 stopped by a signal, the name is given up; 1 another one holds the name, or failed; 2 wrong usage, nothing was
 started; 3 stopped, but whether the name was given up is not known (it is free when the session has ended).";
-
-fn address(text: &str) -> Result<String, String> {
-    let (host, port) = text.rsplit_once(':').ok_or("it is not of the form HOST:PORT")?;
-    if host.is_empty() || port.parse::<u16>().is_err() {
-        return Err("it is not of the form HOST:PORT".to_owned());
-    }
-    Ok(text.to_owned())
-}
 
 /// Runs the command. Whatever it says, nobody has to listen.
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -123,22 +116,15 @@ impl Wanted {
         let meta = said(&args.meta, args.address.as_deref())?;
         let stop_budget = stop_budget(&args.joining.session_timing(), args.stop_budget)?;
         let program = args.command.first().map(OsString::as_os_str).unwrap_or_default();
-        if !can_be_run(program) {
-            return Err(Usage(format!("{} is no program that can be run", program.display())));
-        }
+        can_be_run(program)?;
         Ok(Self { node, meta, stop_budget })
     }
 }
 
 /// What the name says of itself.
 fn said(fields: &[(String, String)], address: Option<&str>) -> Result<Option<Meta>, Usage> {
-    let mut said: BTreeMap<&str, &str> = BTreeMap::new();
     let fields = fields.iter().map(|(field, value)| (field.as_str(), value.as_str()));
-    for (field, value) in fields.chain(address.map(|address| (ADDRESS, address))) {
-        if said.insert(field, value).is_some() {
-            return Err(Usage(format!("the metadata has the field {field} twice")));
-        }
-    }
+    let said = each_once(fields.chain(address.map(|address| (ADDRESS, address))))?;
     if said.is_empty() { Ok(None) } else { Meta::new(&said).map(Some).map_err(Usage::because) }
 }
 
@@ -239,6 +225,8 @@ async fn give_up(registry: &Registry, name: &str, is_taken: bool) -> Result<()> 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -253,16 +241,6 @@ mod tests {
         assert!(said(&twice, Some("db:5432")).unwrap_err().to_string().contains("address twice"));
         let large = [("text".to_owned(), "x".repeat(5000))];
         assert!(said(&large, None).is_err());
-    }
-
-    #[test]
-    fn an_address_has_a_host_and_a_port() {
-        for right in ["db:5432", "127.0.0.1:80", "[::1]:80"] {
-            assert_eq!(address(right).as_deref(), Ok(right));
-        }
-        for wrong in ["", "db", ":80", "db:", "db:http", "db:65536"] {
-            assert!(address(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

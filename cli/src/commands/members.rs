@@ -78,4 +78,17 @@ mod tests {
         let cells: Vec<_> = printed.lines().map(|line| line[column..].trim_end()).collect();
         assert_eq!(cells, ["DRAINS", "no", "yes", "yes (asked to drain)"]);
     }
+
+    #[test]
+    fn each_reason_to_drain_is_said_in_words() {
+        for (why, said) in [
+            ("asked_to_leave", "yes (asked to leave)"),
+            ("failed", "yes (it has failed)"),
+            ("a_reason_of_a_later_version", "yes"),
+        ] {
+            let printed = with_addresses(&[json!({"node": "a", "draining": true, "why_draining": why})]);
+            let column = printed.lines().next().unwrap().find("DRAINS").unwrap();
+            assert_eq!(printed.lines().nth(1).map(|line| line[column..].trim_end()), Some(said));
+        }
+    }
 }

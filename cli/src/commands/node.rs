@@ -274,4 +274,15 @@ mod tests {
             assert!(opens(admin, Some("0123456789abcdef")).is_err(), "{admin}");
         }
     }
+
+    #[tokio::test]
+    async fn an_address_that_no_interface_has_is_wrong_usage_and_one_that_is_taken_is_a_failure() {
+        let taken = bind((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+        let failed = bind(taken.local_addr().unwrap()).await.unwrap_err();
+        assert!(failed.to_string().contains("for HTTP"), "{failed}");
+        assert_eq!(exit_status(&failed), 1, "{failed}");
+        // Of the addresses for documentation.
+        let wrong = bind(([192, 0, 2, 1], 0).into()).await.unwrap_err();
+        assert_eq!(exit_status(&wrong), 2, "{wrong}");
+    }
 }

@@ -169,9 +169,7 @@ impl Part {
         let (poll, stop_budget) = (args.poll, args.stop_budget);
         let timing = timing(args.lease, poll, stop_budget)?;
         let program = args.command.first().map(OsString::as_os_str).unwrap_or_default();
-        if !can_be_run(program) {
-            return Err(Usage(format!("{} is no program that can be run", program.display())));
-        }
+        can_be_run(program)?;
         let store = match &args.store {
             Some(store) => store.clone(),
             None => own_store()?,
@@ -401,5 +399,113 @@ fn lost_in_words(why: Lost) -> &'static str {
         Lost::Shutdown => "it stops",
         Lost::RoleFailed => "the program does not run here",
         _ => "its term is over",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, pipe};
+
+    use callsign_election::{Refusal, campaign::Phase};
+    use callsign_store::ids::Incarnation;
+
+    use super::*;
+
+    fn event(what: CampaignEventKind, trust_left: Duration) -> CampaignEvent {
+        CampaignEvent {
+            election: ElectionName::new("x").unwrap(),
+            member: MemberId::new("a").unwrap(),
+            incarnation: Incarnation(1),
+            epoch: None,
+            ballot: None,
+            phase: Phase::Following,
+            leader: None,
+            trust_left,
+            what,
+        }
+    }
+
+    /// What people read of these events.
+    fn said(events: &[CampaignEvent]) -> Vec<String> {
+        let (mut read, write) = pipe().unwrap();
+        let (lines, writing) = LossyLines::to(&write).unwrap();
+        drop(write);
+        let observe = observer(Say::new("run".to_owned(), lines));
+        for event in events {
+            observe(event);
+        }
+        drop(writing);
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn that_the_store_does_not_answer_is_said_once_until_it_does_again() {
+        let unknown = |left| {
+            let fault = Fault::Transient { maybe_committed: true, cause: "busy".to_owned() };
+            event(CampaignEventKind::UnknownOutcome { fault }, left)
+        };
+        let answered = |what| event(what, Duration::ZERO);
+        let said = said(&[
+            answered(CampaignEventKind::Refreshed),
+            unknown(Duration::ZERO),
+            unknown(Duration::ZERO),
+            answered(CampaignEventKind::Refreshed),
+            answered(CampaignEventKind::Refreshed),
+            unknown(Duration::from_secs(2)),
+            answered(CampaignEventKind::Claimed),
+            unknown(Duration::ZERO),
+            answered(CampaignEventKind::Rejected { why: Refusal::Held }),
+        ]);
+        let asks = "run: the store does not answer: busy; asks again";
+        let leads = "run: the store does not answer: busy; leads for another 2.0s at most";
+        let again = "run: the store answers again";
+        assert_eq!(said, [asks, again, leads, again, asks, again]);
+    }
+
+    #[test]
+    fn another_process_of_that_name_is_said_once_and_the_end_of_a_term_each_time() {
+        let lost = |why| CampaignEventKind::Lost { why };
+        let events = [
+            CampaignEventKind::DuplicateIdentity,
+            lost(Lost::Denied),
+            CampaignEventKind::DuplicateIdentity,
+            lost(Lost::TrustLapsed),
+            lost(Lost::ResignRequested),
+            lost(Lost::Shutdown),
+            lost(Lost::RoleFailed),
+            CampaignEventKind::ResignFailed { fault: Fault::Fatal("it is read-only".to_owned()) },
+            CampaignEventKind::RoleAborted { took: Duration::ZERO },
+            CampaignEventKind::Resigned { was_there: true },
+        ];
+        let said = said(&events.map(|what| event(what, Duration::ZERO)));
+        assert_eq!(
+            said,
+            [
+                "run: another process takes part as a, or did until a moment ago: waits \
+                 (give each its own --member)",
+                "run: leads no more: the store says that its term is over",
+                "run: leads no more: it did not refresh its lease in time",
+                "run: leads no more: it was asked to resign",
+                "run: leads no more: it stops",
+                "run: leads no more: the program does not run here",
+                "run: the lease was not given back: the oracle cannot decide: it is read-only",
+                "run: the program did not end in time: killed",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_durations_are_those_of_the_lease_but_for_those_that_were_asked_for() {
+        let ms = Duration::from_millis;
+        let usual = timing(ms(10_000), None, None).unwrap();
+        assert_eq!((usual.lease, usual.poll, usual.jitter), (ms(10_000), ms(2000), ms(1000)));
+        assert_eq!((usual.stop_budget, usual.spread), (ms(2000), ms(20)));
+        let asked = timing(ms(10_000), Some(ms(500)), Some(ms(1200))).unwrap();
+        assert_eq!((asked.poll, asked.jitter, asked.stop_budget), (ms(500), ms(250), ms(1200)));
+        assert_eq!(timing(ms(200), None, None).unwrap().spread, ms(10));
+        let wrong = timing(ms(10_000), None, Some(ms(9000))).unwrap_err().to_string();
+        assert!(wrong.ends_with("give a longer --lease, or a shorter --stop-budget"), "{wrong}");
     }
 }

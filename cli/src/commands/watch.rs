@@ -31,16 +31,17 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let from = args.from.map(|from| from.to_string());
     let mut query = vec![("prefix", args.prefix.as_str())];
     query.extend(from.as_deref().map(|from| ("from", from)));
-    let (events, is_json) = match args.to.events("/watch", &query) {
+    let (events, node) = match args.to.events("/watch", &query) {
         Ok(events) => events,
         Err(status) => return status,
     };
     let mut passed = args.from;
-    let ended = print(events, is_json, &mut passed);
+    let ended = print(events, args.to.is_json(), &mut passed);
     let Err(error) = ended else { return ExitCode::SUCCESS };
     let go_on =
         passed.map_or_else(String::new, |position| format!("; `--from {position}` goes on from here"));
-    tell(format_args!("callsign: {}{go_on}", printable(&format!("{error:#}"))));
+    let why = printable(&format!("{error:#}"));
+    tell(format_args!("callsign: the watch at {node} has ended: {why}{go_on}"));
     Verdict::Unknown.exit_status().into()
 }
 
@@ -102,13 +103,13 @@ fn as_text(event: &str, body: &Value) -> String {
 }
 
 impl ask::Args {
-    /// The events of a route, and whether they are to be printed as JSON; or what the command ends with.
-    fn events(&self, path: &str, query: &[(&str, &str)]) -> Result<(Lines, bool), ExitCode> {
-        let is_json = self.is_json();
+    /// The events of a route, and where the node answers that tells them; or what the command ends with.
+    fn events(&self, path: &str, query: &[(&str, &str)]) -> Result<(Lines, String), ExitCode> {
         let query = [query, &self.registry_query()].concat();
-        match self.client().and_then(|client| client.events(path, &query)) {
-            Ok(Ok(events)) => Ok((events, is_json)),
-            Ok(Err(answer)) => Err(self.print(Ok(answer), Work::Asks, |_| String::new())),
+        let asked = self.client().and_then(|client| Ok((client.events(path, &query)?, client)));
+        match asked {
+            Ok((Ok(events), client)) => Ok((events, client.url().to_owned())),
+            Ok((Err(answer), _)) => Err(self.print(Ok(answer), Work::Asks, |_| String::new())),
             Err(error) => Err(self.print(Err(error), Work::Asks, |_| String::new())),
         }
     }
@@ -136,6 +137,16 @@ mod tests {
     fn where_to_go_on_from_is_the_last_id() {
         let stream = ": lives\n\nevent: current\ndata: {\"position\":3}\nid: 3\n\nevent: reset\ndata: {}\nid: \n\n\
                       event: current\ndata: {\"position\":5}\nid: 5\n\nevent: lagged\ndata: {}\n\nevent: chan";
+        let mut passed = None;
+        assert!(print(stream.as_bytes().lines(), true, &mut passed).is_err(), "it broke off");
+        assert_eq!(passed, Some(5));
+    }
+
+    #[test]
+    fn a_sign_of_life_between_two_events_is_none_of_them() {
+        let event =
+            |position| format!("event: current\ndata: {{\"position\":{position}}}\nid: {position}\n\n");
+        let stream = [event(3), ": lives\n\n".to_owned(), event(5)].concat();
         let mut passed = None;
         assert!(print(stream.as_bytes().lines(), true, &mut passed).is_err(), "it broke off");
         assert_eq!(passed, Some(5));

@@ -313,6 +313,28 @@ mod tests {
     }
 
     #[test]
+    fn a_program_whose_time_to_end_is_over_when_it_is_asked_to_is_killed_at_once() {
+        let mut guard = running();
+        assert_eq!(guard.step(at(700), Input::Stop(at(700))), [ending(Why::Asked), Effect::Kill]);
+        assert_eq!(guard.wake_at(), Some(at(710)));
+        assert_eq!(guard.step(at(701), Input::Closed), [], "it is being killed");
+        assert_eq!(guard.why(), Some(Why::Asked));
+    }
+
+    #[test]
+    fn who_cannot_be_killed_for_long_is_killed_once_a_second() {
+        let mut guard = running();
+        guard.step(at(100), Input::Closed);
+        for _ in 0..20 {
+            let now = guard.wake_at().unwrap();
+            assert_eq!(guard.step(now, Input::Tick), [Effect::Kill]);
+        }
+        let now = guard.wake_at().unwrap();
+        guard.step(now, Input::Tick);
+        assert_eq!(guard.wake_at(), Some(now + Duration::from_secs(1)));
+    }
+
+    #[test]
     fn a_signal_is_handed_on_while_there_is_a_program_to_hear_it() {
         let mut guard = guard();
         assert_eq!(guard.step(at(0), Input::HandOn(1)), []);

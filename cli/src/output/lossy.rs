@@ -292,6 +292,39 @@ mod tests {
         assert_eq!(queue.lost, 3);
     }
 
+    #[test]
+    fn what_just_fits_is_kept_and_what_is_nothing_does_not_wait() {
+        let mut queue = Queue::default();
+        queue.push(&b"x".repeat(QUEUE_BYTES - 2));
+        queue.push(b"y\n");
+        assert_eq!((queue.lost, queue.bytes), (0, QUEUE_BYTES));
+        queue.push(b"");
+        assert_eq!(queue.waiting.len(), 2);
+        queue.push(b"\n");
+        assert_eq!((queue.lost, queue.waiting.len()), (1, 2), "there is no room for another byte");
+    }
+
+    #[test]
+    fn what_finds_no_room_is_said_at_once_although_what_was_before_it_could_not_be_written() {
+        let mut queue = Queue::default();
+        queue.push(b"line\n");
+        let piece = queue.take().unwrap();
+        queue.not_written(&piece, &io::Error::from(ErrorKind::StorageFull));
+        queue.push(&b"x".repeat(QUEUE_BYTES + 1));
+        assert_eq!(said(&mut queue), "callsign: 2 lines were lost here: nobody read fast enough\n");
+    }
+
+    #[test]
+    fn all_is_written_once_the_last_piece_is() {
+        let lines = LossyLines(Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new() }));
+        lines.say("last\n");
+        lines.queue().is_over = true;
+        assert_eq!(lines.next().map(|piece| piece.said), Some(b"last\n".to_vec()));
+        assert!(!lines.queue().is_written, "it is about to be");
+        assert_eq!(lines.next(), None);
+        assert!(lines.queue().is_written);
+    }
+
     fn piped() -> (LossyLines, Writing, PipeReader) {
         let (read, write): (PipeReader, PipeWriter) = pipe().unwrap();
         let (lines, writing) = LossyLines::to(&write).unwrap();
@@ -310,6 +343,37 @@ mod tests {
         read.read_to_string(&mut text).unwrap();
         assert_eq!(text.lines().last(), Some("line 99"));
         assert_eq!(text.lines().count(), 100);
+    }
+
+    #[test]
+    fn a_line_does_not_begin_within_another() {
+        let (lines, writing, mut read) = piped();
+        lines.say("half a line");
+        lines.say("a line\n");
+        lines.say("another\n");
+        drop(writing);
+        drop(lines);
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "half a line\na line\nanother\n");
+    }
+
+    #[test]
+    fn a_stream_that_was_made_one_that_does_not_wait_gets_all_of_it() {
+        let (mut read, write) = pipe().unwrap();
+        rustix::io::ioctl_fionbio(&write, true).unwrap();
+        let (lines, writing) = LossyLines::to(&write).unwrap();
+        drop(write);
+        // More than a pipe holds, so the first part fills it.
+        let said = "x".repeat(199_999) + "\n";
+        lines.say(&said);
+        let mut text = vec![0];
+        read.read_exact(&mut text).unwrap();
+        let reads = std::thread::spawn(move || read.read_to_end(&mut text).map(|_| text));
+        drop(writing);
+        drop(lines);
+        let text = reads.join().unwrap().unwrap();
+        assert_eq!((text.len(), text == said.as_bytes()), (said.len(), true));
     }
 
     #[test]

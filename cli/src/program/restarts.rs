@@ -96,6 +96,21 @@ mod tests {
     }
 
     #[test]
+    fn after_another_node_may_have_had_it_all_restarts_are_there_again() {
+        let mut restarts = Restarts::new(OnExit::Restart);
+        for next in [
+            Next::Restart(1),
+            Next::Restart(2),
+            Next::Restart(3),
+            Next::Release,
+            Next::Restart(1),
+            Next::Restart(2),
+        ] {
+            assert_eq!(restarts.ended(at(1), BRIEFLY), next);
+        }
+    }
+
+    #[test]
     fn a_restart_counts_for_thirty_seconds() {
         let mut restarts = Restarts::new(OnExit::Restart);
         for second in [0, 10, 20, 30, 40, 50, 60] {

@@ -1,9 +1,18 @@
 //! `callsign doctor`: what is wrong with a store, in words.
 
-use std::process::Command;
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use callsign_store::{Read, open};
 use callsign_tests::{PostgresServer, TestStore, callsign};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    date_time_ymd,
+};
 use serde_json::Value;
 
 /// Exit status, and what it says: of each check the verdict, said and advice.
@@ -212,4 +221,56 @@ fn a_standby_is_told_from_a_server_that_is_gone() {
     let Some(mut server) = PostgresServer::start() else { return };
     server.stand_by();
     Said::of(&server.url()).fails(1, "writes", "standby");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_said_once_and_nothing_more_is_tried() {
+    let said = Said::of("postgres://u@127.0.0.1:1/d");
+    assert_eq!(said.verdict("reach"), "unknown", "{}", said.body);
+    assert_eq!(said.body["checks"].as_array().unwrap().len(), 1, "{}", said.body);
+}
+
+/// Puts a certificate, its key and its authority into a directory. It is good for so long from now on.
+fn certify(uri: &str, left: Duration, directory: &Path) {
+    let mut issuing = CertificateParams::default();
+    issuing.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    issuing.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    issuing.distinguished_name.push(DnType::CommonName, "ours");
+    let key = KeyPair::generate().unwrap();
+    fs::write(directory.join("ca.pem"), issuing.self_signed(&key).unwrap().pem()).unwrap();
+    let issuer = Issuer::new(issuing, key);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let mut params = CertificateParams::default();
+    params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
+    params.not_after = date_time_ymd(1970, 1, 1) + (now + left);
+    let key = KeyPair::generate().unwrap();
+    fs::write(directory.join("cert.pem"), params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
+    fs::write(directory.join("key.pem"), key.serialize_pem()).unwrap();
+}
+
+#[test]
+fn a_certificate_is_judged_once_by_whom_it_is_for_and_by_the_days_that_it_has_left() {
+    let files = tempfile::tempdir().unwrap();
+    let said = |uri: &str, left: Duration, name: &[&str]| {
+        certify(uri, left, files.path());
+        let mut command = Command::new(callsign());
+        command.args(["doctor", "--json", "--store", "memory:"]);
+        for (option, file) in [("--tls-cert", "cert.pem"), ("--tls-key", "key.pem"), ("--tls-ca", "ca.pem")] {
+            command.arg(option).arg(files.path().join(file));
+        }
+        let said = Said::run(command.args(name));
+        let checks = said.body["checks"].as_array().unwrap();
+        assert_eq!(checks.iter().filter(|check| check["check"] == "certificate").count(), 1, "{checks:?}");
+        said
+    };
+    let (hour, day) = (Duration::from_secs(3600), Duration::from_secs(86_400));
+    let uri = "callsign://default/a";
+    let good = said(uri, day * 7 + hour, &["--name", "a"]);
+    assert_eq!((good.status, good.verdict("certificate")), (Some(0), "ok"), "{}", good.body);
+    let soon = said(uri, day * 7 - hour, &[]);
+    assert_eq!((soon.status, soon.verdict("certificate")), (Some(0), "warning"), "{}", soon.body);
+    assert!(soon.body.to_string().contains("good for 6 days more"), "{}", soon.body);
+    assert!(soon.body.to_string().contains("renew it"), "{}", soon.body);
+    said(uri, day * 30, &["--name", "b"]).fails(1, "certificate", "not for callsign://default/b");
+    said("https://example.org/a", day * 30, &[]).fails(1, "certificate", "for no node");
 }

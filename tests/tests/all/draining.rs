@@ -96,6 +96,11 @@ fn a_leader_that_drains_is_followed_at_once_says_whom_to_ask_and_holds_its_names
     let row =
         members["members"].as_array().unwrap().iter().find(|row| row["node"] == leader.as_str()).cloned();
     assert_eq!(row.unwrap()["draining"], true, "{members}");
+    // Where it answers requests, and not only where links come in.
+    let rows = members["members"].as_array().unwrap();
+    let next_row = rows.iter().find(|row| row["node"] == next.as_str()).unwrap();
+    assert!(next_row["admin"].is_string(), "{next_row}");
+    assert_eq!(body["ask"][0]["admin"], next_row["admin"], "{body}");
 
     let epoch = cluster.store.term().epoch;
     let ended = cluster.terminate(&leader);

@@ -3,8 +3,8 @@
 use std::{ffi::OsString, process::Command, time::Duration};
 
 use callsign_tests::{
-    Client, Did, Line, NodeProcess, Singleton, StartOptions, TEST_DEADLINE, TestStore, callsign, eventually,
-    guard_of, signal,
+    Client, Did, Line, Lines, NodeProcess, Singleton, StartOptions, TEST_DEADLINE, TestStore, callsign,
+    eventually, guard_of, signal,
 };
 use rustix::process::Signal;
 
@@ -42,6 +42,21 @@ fn a_node_that_is_stopped_ends_its_program_first_and_the_next_one_has_the_name()
     let next = holders.wait_for_start(1);
     assert_ne!(next.member, first.member);
     assert!(next.epoch > first.epoch, "the token grows");
+    holders.check();
+}
+
+/// The time to end is counted from when it is told to, not from when it was started.
+#[test]
+fn a_program_that_has_run_for_longer_than_the_time_to_end_is_let_end_by_itself() {
+    let mut holders = holders(&[], &["a"]);
+    let first = holders.wait_for_start(0);
+    eventually("it has run for longer than the stop budget", TEST_DEADLINE, || {
+        let last = holders.lines().last_of(first.pid).map_or(0, |last| last.at - first.at);
+        (Duration::from_nanos(last) > Duration::from_millis(800)).then_some(()).ok_or(last.to_string())
+    });
+    let stopped = holders.runner(&first.member).terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    assert_eq!(did(&holders, &first).last(), Some(&Did::End), "{}", stopped.log);
     holders.check();
 }
 
@@ -209,7 +224,10 @@ fn whereis_prints_where_the_program_can_be_reached_and_what_else_it_says_of_itse
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_started() {
     for (arguments, says) in [
-        (&["x", "--", "/no/such/program"][..], "no program"),
+        (&["x", "--", "/no/such/program"][..], "/no/such/program is not found"),
+        (&["x", "--", "/etc/passwd"], "/etc/passwd may not be executed"),
+        (&["x", "--", "/bin"], "/bin is a directory"),
+        (&["x", "--meta", "=eu", "--", "true"], "the field has no name"),
         (&["x", "--member", "a b", "--", "true"], "--member"),
         (&["x", "--stop-budget", "9s", "--", "true"], "room for"),
         (&["x", "--address", "nowhere", "--", "true"], "HOST:PORT"),
@@ -224,4 +242,41 @@ fn what_makes_no_sense_is_refused_before_anything_is_started() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
         assert!(said.contains(says), "{arguments:?}: {said}");
     }
+}
+
+/// What these tests see depends on it.
+#[test]
+fn a_witness_says_once_that_it_was_asked_to_end_and_sees_another_one() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("witness");
+    let witness = |more: &[&str]| {
+        let mut command = Command::new(callsign());
+        command.args(["witness", "--every", "1ms", "--file"]).arg(&file).args(more);
+        command.env("CALLSIGN_PARENT", std::process::id().to_string());
+        command.env("CALLSIGN_MEMBER", "a").env("CALLSIGN_TOKEN", "7").env_remove("CALLSIGN_EPOCH");
+        command
+    };
+    let did = || -> Vec<Did> { Lines::read(&file).0.iter().map(|line| line.did).collect() };
+    let mut first = witness(&["--ignore-term"]).spawn().unwrap();
+    eventually("it acts", TEST_DEADLINE, || {
+        let did = did();
+        if did.contains(&Did::Act) { Ok(()) } else { Err(format!("{did:?}")) }
+    });
+    signal(first.id(), Signal::TERM);
+    let did_then = eventually("it acts although it was asked to end", TEST_DEADLINE, || {
+        let did = did();
+        let asked = did.iter().position(|did| *did == Did::Asked);
+        if asked.is_some_and(|asked| did.len() > asked + 5) { Ok(did) } else { Err(format!("{did:?}")) }
+    });
+    assert_eq!(did_then.iter().filter(|did| **did == Did::Asked).count(), 1, "{did_then:?}");
+    assert_eq!(did_then[..2], [Did::Start, Did::Act]);
+
+    let second = witness(&["--exit-after", "20ms", "--status", "7"]).status().unwrap();
+    assert_eq!(second.code(), Some(7));
+    let lines = Lines::read(&file);
+    let overlap = lines.starts().last().unwrap();
+    assert_eq!((overlap.did, overlap.epoch, overlap.member.as_str()), (Did::Overlap, 7, "a"));
+    assert_eq!(lines.last_of(overlap.pid).map(|line| line.did), Some(Did::End));
+    first.kill().unwrap();
+    first.wait().unwrap();
 }

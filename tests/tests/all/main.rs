@@ -2,12 +2,14 @@
 //! and some for stores: what an outage does, what `doctor` and `wipe` do.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod asking;
 mod bench;
 mod book;
 mod certificates;
 mod chaos;
 mod configuring;
 mod crowd;
+mod demo;
 mod doctor;
 mod documented;
 mod draining;
@@ -16,6 +18,7 @@ mod errors;
 mod etcd;
 mod explain;
 mod full_disk;
+mod guard;
 mod hold;
 mod hung;
 mod idle;
@@ -25,6 +28,7 @@ mod links;
 mod metrics;
 mod moving;
 mod namespaces;
+mod options;
 mod outage;
 mod output;
 mod p1_one_holder;

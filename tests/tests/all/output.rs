@@ -206,6 +206,16 @@ fn a_shell_and_man_are_told_of_every_command() {
     assert_eq!(run(&["man", file.to_str().unwrap()]).0, Some(1), "no directory");
 }
 
+#[test]
+fn what_was_started_by_a_process_that_has_ended_does_nothing() {
+    // The one that runs it has another number.
+    let output =
+        Command::new(callsign()).args(["completions", "bash"]).env("CALLSIGN_PARENT", "0").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("the process that started this one has ended"), "{said}");
+}
+
 /// Runs a command with its standard output and standard error going there. Says how it ended, and what it said on standard
 /// error if that was heard.
 fn said_to(out: Sink, err: Option<Sink>, arguments: &[&str]) -> (ExitStatus, String) {

@@ -34,6 +34,13 @@ fn a_node_that_is_stopped_in_good_order_ends_its_program_first_and_another_takes
         let holder = singleton.wait_for_start(before - 1);
         let stopped = singleton.runner(&holder.member).terminate();
         assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+        for said in [
+            "SIGTERM: stops",
+            "the program is asked to end (TERM)",
+            "stopped: nothing of the program is left, and the lease is given back",
+        ] {
+            assert!(stopped.log.contains(said), "{said:?} is missing: {}", stopped.log);
+        }
         let next = singleton.wait_for_start(before);
         assert_ne!(next.member, holder.member);
         assert!(next.epoch > holder.epoch);
@@ -41,6 +48,16 @@ fn a_node_that_is_stopped_in_good_order_ends_its_program_first_and_another_takes
         assert_eq!(last.map(|line| line.did), Some(Did::End), "it was let end by itself");
     }
     singleton.check();
+}
+
+#[test]
+fn a_node_that_waits_is_stopped_and_says_that_the_program_did_not_run_there() {
+    let mut singleton = Singleton::start(&OPTIONS, &[], &["a"]);
+    singleton.launch("b");
+    says(&mut singleton, "b", "waiting: a leads in epoch");
+    let stopped = singleton.runner("b").terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    assert!(stopped.log.contains("stopped: the program did not run here"), "{}", stopped.log);
 }
 
 #[test]
@@ -330,6 +347,32 @@ fn a_program_that_ends_by_itself_is_started_again_three_times_and_then_elsewhere
 }
 
 #[test]
+fn what_becomes_of_a_program_that_fails_is_said_and_where_it_failed_its_next_term_begins_later() {
+    let options = ["--lease", "4s", "--poll", "100ms", "--stop-budget", "800ms"];
+    let mut singleton = Singleton::start(&options, &["--exit-after", "20ms", "--status", "1"], &["a"]);
+    let later = "the program failed here before: it starts in 1s";
+    says(&mut singleton, "a", later);
+    let stopped = singleton.runner("a").terminate();
+    assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    let mut rest = stopped.log.as_str();
+    for said in [
+        ", started as process ",
+        "the program has ended, with exit status 1: started again (1 of 3 times in 30s)",
+        ", started as process ",
+        "started again (2 of 3 times in 30s)",
+        "started again (3 of 3 times in 30s)",
+        "the program has ended, with exit status 1: another node may have it",
+        "leads no more: the program does not run here",
+        later,
+        "SIGTERM: stops",
+    ] {
+        let found = rest.split_once(said);
+        rest = found.unwrap_or_else(|| panic!("{said:?} is missing, or too early: {}", stopped.log)).1;
+    }
+    singleton.check();
+}
+
+#[test]
 fn with_on_exit_release_another_node_has_it_next() {
     let options = [&OPTIONS[..], &["--on-exit", "release"]].concat();
     let singleton = Singleton::start(&options, &["--exit-after", "20ms", "--status", "1"], &["a", "b"]);
@@ -361,12 +404,14 @@ fn a_program_that_was_killed_is_told_as_shells_tell_it() {
     signal(singleton.wait_for_start(0).pid, Signal::KILL);
     let stopped = singleton.runner("a").wait();
     assert_eq!(stopped.status.and_then(|status| status.code()), Some(128 + 9), "{}", stopped.log);
+    let said = "the program was ended by signal 9: so ends this command";
+    assert!(stopped.log.contains(said), "{}", stopped.log);
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_is_started() {
     for (arguments, says) in [
-        (&["--singleton", "x", "--", "/no/such/program"][..], "no program"),
+        (&["--singleton", "x", "--", "/no/such/program"][..], "/no/such/program is not found"),
         (&["--singleton", "a/b", "--", "true"], "--singleton"),
         (&["--singleton", "x", "--member", "a b", "--", "true"], "--member"),
         (&["--singleton", "x", "--stop-budget", "9s", "--", "true"], "stop budget 9s"),
@@ -388,4 +433,30 @@ fn a_store_that_cannot_be_reached_is_waited_for() {
     says(&mut singleton, "a", "tries again");
     let stopped = singleton.runner("a").terminate();
     assert_eq!(stopped.status.and_then(|status| status.code()), Some(0), "{}", stopped.log);
+    assert!(stopped.log.contains("SIGTERM: nothing was started"), "{}", stopped.log);
+}
+
+#[test]
+fn without_a_store_it_is_in_a_file_that_all_processes_of_the_user_find() {
+    let files = tempfile::tempdir().unwrap();
+    let run = |variables: &[(&str, &Path)]| {
+        let mut command = Command::new(callsign());
+        command.args(["run", "--singleton", "x", "--lease-anyway", "--on-exit", "stop", "--", "true"]);
+        for name in ["CALLSIGN_STORE", "CALLSIGN_CONFIG", "XDG_STATE_HOME", "HOME"] {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().copied()).env("CALLSIGN_PARENT", std::process::id().to_string());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (state, home) = (files.path().join("state"), files.path().join("home"));
+    let in_home = home.join(".local/state/callsign/run.db");
+    let (code, said) = run(&[("XDG_STATE_HOME", state.as_path()), ("HOME", home.as_path())]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(state.join("callsign/run.db").exists() && !in_home.exists(), "{said}");
+    let (code, said) = run(&[("XDG_STATE_HOME", Path::new("")), ("HOME", home.as_path())]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(in_home.exists(), "{said}");
+    let (code, said) = run(&[]);
+    assert!(code == Some(2) && said.contains("give --store"), "{said}");
 }

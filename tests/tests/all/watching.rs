@@ -109,9 +109,11 @@ fn each_change_is_a_line_and_whoever_was_away_gets_what_was_missed() {
     }
     assert_eq!(events, names);
     // With its node the command ends. It has passed everything that it has printed.
+    let node = cluster.node("b").client.address().to_owned();
     cluster.kill("b");
     let (status, errors) = later.end();
     assert_eq!(status, Some(3), "{errors}");
+    assert!(errors.contains(&node), "{errors}");
     assert!(errors.contains(&format!("`--from {z}` goes on from here")), "{errors}");
 }
 

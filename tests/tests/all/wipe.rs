@@ -5,7 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use callsign_store::{Read, ids::Position};
+use callsign_store::{
+    CommitOutcome, Read, Transaction,
+    ids::{ClusterName, NodeName, Position, RegistryName},
+    keys::ClusterKeys,
+    open,
+};
 use callsign_tests::{Cluster, StartOptions, TEST_DEADLINE, callsign, eventually};
 use serde_json::Value;
 
@@ -197,4 +202,35 @@ fn a_store_that_is_not_there_is_told_and_not_made() {
     assert_eq!((wiped.status.code(), &body["error"]), (Some(1), &Value::from("bad_store")), "{body}");
     assert!(body["message"].as_str().unwrap().contains("mistyped.db does not exist"), "{body}");
     assert!(!file.exists());
+}
+
+#[test]
+fn people_read_what_was_removed_and_what_stays_and_programs_why_nothing_was() {
+    let files = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", files.path().join("store.db").display());
+    let cluster = ClusterKeys::new(&ClusterName::new("default").unwrap());
+    let registry = cluster.registry(&RegistryName::new("r").unwrap());
+    let author = registry.author(&NodeName::new("a").unwrap());
+    let store = open(&url).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = runtime.block_on(store.commit(Transaction::new().put(author, b"of old".to_vec())));
+    assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
+    let wipe = |more: &[&str]| {
+        let mut command = Command::new(callsign());
+        command.args(["wipe", "--store", &url, "--registry", "r"]).args(more);
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (status.code(), text(stdout), text(stderr))
+    };
+    let removed = "r is removed: 0 members, 0 positions of its log; ";
+    let (code, said, told) = wipe(&[]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(said, format!("{removed}epoch 0 and position 0 stay, so that tokens only grow\n"));
+    let (code, said, told) = wipe(&["--forget-tokens"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(said, format!("{removed}nothing is left of it\n"));
+    let (code, said, told) = wipe(&["--json"]);
+    assert_eq!((code, told.as_str()), (Some(1), ""), "programs read one object: {said}");
+    let body: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&body["error"], &body["verdict"]), (&"no_such_registry".into(), &"no".into()), "{body}");
 }

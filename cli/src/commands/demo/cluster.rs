@@ -196,3 +196,111 @@ impl Node {
         body["answer"].as_str().map(str::to_owned).context("an answer is no text")
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::{
+        future::ready,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::Relaxed},
+        },
+    };
+
+    use axum::{
+        Json, Router,
+        http::StatusCode,
+        routing::{get, post},
+    };
+
+    use super::*;
+
+    /// A node for which these routes answer. Its process has nothing to do with them.
+    pub(in crate::commands::demo) fn answered_by(name: &str, routes: Router) -> Node {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url: NodeUrl = listener.local_addr().unwrap().to_string().parse().unwrap();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+                axum::serve(listener, routes).await.unwrap();
+            });
+        });
+        // The program of the tests says how it is used, and ends.
+        let child = OwnedChild::spawn(|command| {
+            command.arg("--help").stdout(Stdio::null()).stderr(Stdio::null());
+        });
+        Node { name: name.to_owned(), child: child.unwrap(), client: Client::new(&url, STEP_TIMEOUT) }
+    }
+
+    /// A cluster of such nodes.
+    pub(in crate::commands::demo) fn of(nodes: Vec<Node>) -> Cluster {
+        Cluster { nodes, ..Cluster::new("memory:".to_owned(), PathBuf::new()) }
+    }
+
+    type Said = (StatusCode, Json<Value>);
+
+    fn says(status: u16, body: Value) -> Said {
+        (StatusCode::from_u16(status).unwrap(), Json(body))
+    }
+
+    /// Says one thing after the other, and the last one from then on. How often it was asked.
+    fn one_by_one(said: Vec<Said>) -> (impl Fn() -> Said + Clone + Send + Sync + 'static, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        let next = move || {
+            let nth = counted.fetch_add(1, Relaxed);
+            said[nth.min(said.len() - 1)].clone()
+        };
+        (next, asked)
+    }
+
+    #[test]
+    fn a_node_knows_no_name_of_the_dead_one_when_it_says_so_and_lapses_are_waited_out() {
+        let lapsed = says(503, json!({"error": "not_synced", "verdict": "unknown", "count": 0}));
+        let (next, asked) =
+            one_by_one(vec![lapsed, says(200, json!({"count": 3})), says(200, json!({"count": 0}))]);
+        let node = answered_by("a", Router::new().route("/count", get(move || ready(next()))));
+        node.await_none_of("b").unwrap();
+        assert_eq!(asked.load(Relaxed), 3);
+    }
+
+    #[test]
+    fn all_of_many_names_have_to_be_granted() {
+        let granted = |_: String| ready(Json(json!({"registered": 3})));
+        let node = answered_by("a", Router::new().route("/register-many", post(granted)));
+        node.register_many("x/", 1, 4).unwrap();
+        for to in [3, 5] {
+            let error = node.register_many("x/", 1, to).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("a registered 3 of {}: ", to - 1)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_registration_is_tried_again_until_it_is_granted_and_not_after_a_refusal() {
+        let unknown = says(504, json!({"error": "unknown", "verdict": "unknown"}));
+        let granted = says(200, json!({"token": 7}));
+        let (next, asked) = one_by_one(vec![unknown.clone(), unknown.clone(), granted]);
+        let node = answered_by("a", Router::new().route("/register", post(move |_: String| ready(next()))));
+        node.register_at_last("x").unwrap();
+        assert_eq!(asked.load(Relaxed), 3);
+
+        let taken = says(409, json!({"error": "taken", "verdict": "no"}));
+        let (next, asked) = one_by_one(vec![unknown, taken]);
+        let node = answered_by("a", Router::new().route("/register", post(move |_: String| ready(next()))));
+        let error = node.register_at_last("x").unwrap_err().to_string();
+        assert_eq!((error.as_str(), asked.load(Relaxed)), ("x was refused: taken", 2));
+    }
+
+    #[test]
+    fn a_leader_counts_when_it_serves() {
+        let leads =
+            |serving: bool| says(200, json!({"leader": {"node": "b", "epoch": 4, "serving": serving}}));
+        let nobody = says(200, json!({"leader": null}));
+        let (next, _) = one_by_one(vec![nobody, leads(false), leads(true)]);
+        let node = answered_by("a", Router::new().route("/status", get(move || ready(next()))));
+        let found: Vec<_> = (0..3).map(|_| node.leader().unwrap()).collect();
+        assert_eq!(found, [None, None, Some(("b".to_owned(), 4))]);
+    }
+}

@@ -224,3 +224,107 @@ pub(crate) fn summary(report: &Report, elapsed: Duration, colours: Colours) -> S
     let verdict = colours.verdict(report.ok, verdict);
     format!("\n{}\n{verdict}\n", table(&["", ""], &rows).trim_start())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(pid: u32, did: Did, at: u64) -> Line {
+        Line { at, pid, member: format!("n{pid}"), epoch: 1, did }
+    }
+
+    #[test]
+    fn who_acts_while_another_one_has_the_seat_overlaps() {
+        use Did::{Act, Asked, End, Overlap, Start};
+        let of = |did: &[(u32, Did)]| {
+            overlaps(&did.iter().map(|(pid, did)| line(*pid, *did, 0)).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&[(1, Start), (1, Act), (1, Asked), (1, End), (2, Start), (2, Act)]), 0);
+        assert_eq!(of(&[(1, Start), (2, Start), (2, Act), (1, Act), (1, End)]), 2, "it went on");
+        assert_eq!(of(&[(1, Start), (2, Overlap), (2, Act)]), 1, "the first one was there");
+        assert_eq!(of(&[(1, Start), (2, Overlap), (1, Act)]), 2, "and acted");
+    }
+
+    fn demo(directory: &std::path::Path) -> Demo<'static> {
+        Demo {
+            store: "sqlite:/nowhere/x.db",
+            cluster: "demo".to_owned(),
+            lease: Duration::from_secs(1),
+            logs: directory.to_owned(),
+            file: directory.join("witness"),
+            nodes: Vec::new(),
+            clock: Clock::boot(),
+        }
+    }
+
+    #[test]
+    fn the_next_start_and_the_last_act_are_found_in_what_the_programs_wrote() {
+        let directory = tempfile::tempdir().unwrap();
+        let demo = demo(directory.path());
+        assert!(demo.lines().unwrap().is_empty(), "nobody has written yet");
+        let write = |lines: &[Line], rest: &str| {
+            let lines = lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n");
+            fs::write(&demo.file, lines.collect::<String>() + rest).unwrap();
+        };
+        let said = [
+            line(1, Did::Start, 3),
+            line(1, Did::Act, 4),
+            line(1, Did::Act, 5),
+            line(2, Did::Start, 7),
+            line(2, Did::Act, 8),
+            line(3, Did::Overlap, 9),
+        ];
+        write(&said, "{\"at\": 10");
+        assert_eq!(demo.lines().unwrap().len(), said.len(), "the last line is not whole yet");
+        let next = |after| demo.next(after).unwrap().pid;
+        assert_eq!([next(0), next(3), next(7)], [1, 2, 3]);
+        assert_eq!((demo.last_act(1).unwrap(), demo.last_act(2).unwrap()), (5, 8));
+        assert!(demo.last_act(4).is_err());
+        write(&said, "no JSON\n");
+        assert!(demo.lines().is_err());
+    }
+
+    #[test]
+    fn a_node_that_is_started_again_takes_the_place_of_its_former_self() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut demo = demo(directory.path());
+        for name in ["n1", "n2", "n1"] {
+            // The program of the tests does not know these arguments, and ends.
+            demo.launch(name).unwrap();
+        }
+        assert_eq!(demo.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["n2", "n1"]);
+        assert_eq!(demo.node("n1").unwrap().name, "n1");
+        let error = demo.node("n3").err().unwrap().to_string();
+        assert_eq!(error, "there is no node n3");
+        assert!(directory.path().join("n1.log").exists() && directory.path().join("n2.log").exists());
+    }
+
+    #[test]
+    fn the_summary_has_the_times_of_all_rounds_and_the_verdict() {
+        let mut report = Report {
+            ok: true,
+            nodes: 3,
+            lease_ms: 3000.0,
+            poll_ms: 900.0,
+            killed_to_next_ms: vec![1.4, 2.6],
+            starts: 4,
+            ..Report::default()
+        };
+        let told = |report: &Report| summary(report, Duration::from_millis(2500), Colours::off());
+        let text = told(&report);
+        for (what, value) in [
+            ("nodes", "  3"),
+            ("lease; poll with jitter, at most", "  3000 ms; 900 ms"),
+            ("node killed -> next program started", "  1, 3 ms"),
+            ("node killed -> its program's last act", "  -"),
+            ("programs started, overlaps", "  4, 0"),
+            ("took", "  2.5 s"),
+        ] {
+            let line = text.lines().find(|line| line.starts_with(what)).unwrap();
+            assert!(line.ends_with(value), "{line}");
+        }
+        assert!(text.ends_with("\nNever two at once.\n"), "{text}");
+        report.ok = false;
+        assert!(told(&report).ends_with("\nSomething went wrong.\n"));
+    }
+}

@@ -181,12 +181,113 @@ fn leave(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        future::ready,
+        sync::{Arc, OnceLock},
+    };
+
+    use axum::{
+        Json, Router,
+        http::StatusCode,
+        routing::{get, post},
+    };
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::commands::demo::cluster::tests::{answered_by, of};
 
     #[test]
     fn every_name_has_a_node() {
         assert_eq!(shares(10, 3), [4, 3, 3]);
         assert_eq!(shares(2, 3), [1, 1, 0]);
         assert_eq!(shares(1000, 7).iter().sum::<u32>(), 1000);
+    }
+
+    fn row(name: &str, node: &str, token: u64) -> Row {
+        Row { name: name.to_owned(), node: node.to_owned(), incarnation: 1, token }
+    }
+
+    #[test]
+    fn a_kill_may_change_the_holders_of_the_dead_nodes_names_only_and_tokens_grow() {
+        let before = [row("a/0", "a", 1), row("b/0", "b", 2)];
+        for (after, grown, untouched, inherited) in [
+            (vec![row("a/0", "b", 3), row("b/0", "b", 2), row("new", "b", 4)], true, true, true),
+            (vec![row("a/0", "b", 1), row("b/0", "b", 2)], false, true, true),
+            (vec![row("a/0", "b", 3), row("b/0", "b", 4)], true, false, true),
+            (vec![row("a/0", "b", 3)], true, false, true),
+            (vec![row("a/0", "c", 3), row("b/0", "b", 2)], true, true, false),
+            (vec![row("b/0", "b", 2)], false, true, false),
+        ] {
+            let mut report = Report::default();
+            compare(&mut report, &before, &after, "a", "b");
+            let expected = BTreeMap::from([
+                ("fencing_tokens_only_grow", grown),
+                ("no_name_of_a_survivor_is_lost_or_changed", untouched),
+                ("the_dead_nodes_names_are_registered_elsewhere", inherited),
+            ]);
+            assert_eq!(report.checks, expected, "{after:?}");
+        }
+    }
+
+    /// What somebody is told who registers a name that another node holds.
+    fn taken_by(holder: &str) -> (StatusCode, Json<Value>) {
+        let body = json!({"error": "taken", "verdict": "no", "holder": {"node": holder}});
+        (StatusCode::CONFLICT, Json(body))
+    }
+
+    #[test]
+    fn a_taken_name_has_to_be_refused_with_its_holder_and_a_node_without_names_is_not_asked_for() {
+        // The first node has a name, which the second one is asked for. The second one has none.
+        for (holder, holds) in [("a", true), ("z", false)] {
+            let granting = post(|_: String| ready(Json(json!({"token": 1}))));
+            let holder = holder.to_owned();
+            let refusing = post(move |_: String| ready(taken_by(&holder)));
+            let cluster = of(vec![
+                answered_by("a", Router::new().route("/register", granting)),
+                answered_by("b", Router::new().route("/register", refusing)),
+            ]);
+            let mut report = Report::default();
+            refuses_what_is_taken(&cluster, &mut report, &[1, 0]).unwrap();
+            let expected = BTreeMap::from([("a_taken_name_is_refused_and_its_holder_named", holds)]);
+            assert_eq!(report.checks, expected);
+        }
+    }
+
+    #[test]
+    fn each_node_has_to_reach_the_actors_of_the_others() {
+        let answering = |host: &'static str, asker: &'static str| {
+            let said = json!({"answer": format!("node {host} says hello to {asker}")});
+            answered_by(asker, Router::new().route("/call", post(move |_: String| ready(Json(said)))))
+        };
+        let rows = [row("a/0", "a", 1), row("b/0", "b", 2)];
+        for (reached_by_b, holds) in [("a", true), ("b", false)] {
+            let cluster = of(vec![answering("b", "a"), answering(reached_by_b, "b")]);
+            let mut report = Report::default();
+            call_across(&cluster, &mut report, &rows).unwrap();
+            assert_eq!(report.checks, BTreeMap::from([("actors_answer_calls_by_name_across_nodes", holds)]));
+        }
+    }
+
+    #[test]
+    fn the_names_of_a_dead_node_are_free_when_the_last_of_the_others_knows_it() {
+        const LATE: Duration = Duration::from_millis(100);
+        let register = || post(|_: String| ready(Json(json!({"token": 1}))));
+        let free = get(|| ready(Json(json!({"count": 0}))));
+        let first = Arc::new(OnceLock::new());
+        let late = get(move || {
+            let is_late = first.get_or_init(Instant::now).elapsed() >= LATE;
+            ready(Json(json!({"count": i32::from(!is_late)})))
+        });
+        let mut cluster = of(vec![
+            answered_by("a", Router::new()),
+            answered_by("b", Router::new().route("/register", register()).route("/count", free)),
+            answered_by("c", Router::new().route("/register", register()).route("/count", late)),
+        ]);
+        let mut report = Report::default();
+        kill(&mut cluster, &mut report, "a").unwrap();
+        assert_eq!(cluster.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+        assert!(report.checks.values().all(|holds| *holds) && report.checks.len() == 2);
+        assert!(report.release_ms.is_some_and(|ms| ms >= as_ms(LATE)), "{:?}", report.release_ms);
+        assert!(report.failover_ms.is_some_and(|ms| ms > 0.0), "{:?}", report.failover_ms);
     }
 }

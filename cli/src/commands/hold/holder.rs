@@ -161,9 +161,10 @@ impl Holder<'_> {
             let (mut shift, _) = Shift::begin(Arc::clone(&self.plan), holding.clone(), restarts);
             let mut end = None;
             let mut is_lost = false;
+            // From when it is told to end, however long it ran before.
+            let mut kill_at = None;
             let outcome = loop {
                 let is_stopping = end.is_some() || is_lost;
-                let mut kill_at = clock.now() + self.plan.grace;
                 tokio::select! {
                     biased;
                     outcome = shift.ended() => break outcome,
@@ -178,9 +179,9 @@ impl Holder<'_> {
                     }
                     failure = self.registry.failed(), if !is_stopping => end = Some(self.failed(failure)),
                     // It may be another's by now.
-                    () = holding.ended(), if !is_lost => (is_lost, kill_at) = (true, Time::ZERO),
+                    () = holding.ended(), if !is_lost => (is_lost, kill_at) = (true, Some(Time::ZERO)),
                 }
-                shift.stop(kill_at);
+                shift.stop(*kill_at.get_or_insert_with(|| clock.now() + self.plan.grace));
             };
             match (end, outcome.map(|(_, outcome)| outcome)) {
                 (Some(end), _) => return Some(end),
