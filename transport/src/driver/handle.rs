@@ -55,6 +55,8 @@ pub(crate) struct LinkHandle {
     /// There is something to write, or to wait for.
     pub(crate) written: Notify,
     turn: Mutex<Turn>,
+    /// Its task is in the middle of a write, and takes nothing more until its peer has taken that.
+    is_writing: AtomicBool,
     /// The link ended.
     pub(crate) done: CancellationToken,
     /// By then its connection is closed, whether or not the last words are out.
@@ -81,6 +83,7 @@ impl LinkHandle {
             to_say: AtomicBool::default(),
             written: Notify::new(),
             turn: Mutex::new(Turn::ToCome(Vec::new())),
+            is_writing: AtomicBool::default(),
             done: CancellationToken::new(),
             closed_by: OnceLock::new(),
         }
@@ -115,10 +118,15 @@ impl LinkHandle {
         }
     }
 
-    /// The task of this link has read what there was. It writes first when it runs again.
+    /// A write of this link's task begins, or is over.
+    pub(crate) fn set_writing(&self, is_writing: bool) {
+        self.is_writing.store(is_writing, SeqCst);
+    }
+
+    /// The task of this link has read what there was. It writes first when it runs again, unless a write holds it up.
     pub(crate) fn has_read(&self) {
         let mut turn = lock(&self.turn);
-        if let Turn::Reads = *turn {
+        if matches!(*turn, Turn::Reads) && !self.is_writing.load(SeqCst) {
             *turn = Turn::ToCome(Vec::new());
         }
     }

@@ -302,15 +302,18 @@ async fn write_batch(
 ) -> bool {
     let writing = wire.write(batch);
     tokio::pin!(writing);
-    loop {
+    handle.set_writing(true);
+    let is_written = loop {
         tokio::select! {
             biased;
-            written = &mut writing => return written.is_ok(),
-            () = handle.overdue() => return false,
-            () = inner.halted.cancelled() => return false,
+            written = &mut writing => break written.is_ok(),
+            () = handle.overdue() => break false,
+            () = inner.halted.cancelled() => break false,
             () = tick(inner, handle, is_due) => {}
         }
-    }
+    };
+    handle.set_writing(false);
+    is_written
 }
 
 async fn read_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: WireRead) {

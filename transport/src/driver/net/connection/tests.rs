@@ -226,6 +226,39 @@ async fn a_core_is_woken_when_it_is_time_and_its_link_was_read_from_once_more() 
     assert!(!is_due);
 }
 
+/// Takes nothing more from some moment on.
+struct Blocks(WriteHalf<DuplexStream>, Arc<AtomicBool>);
+
+impl AsyncWrite for Blocks {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.1.load(SeqCst) { Poll::Pending } else { Pin::new(&mut self.0).poll_write(cx, buf) }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_the_turn_of_a_link_whose_peer_takes_nothing() {
+    let is_blocked = Arc::<AtomicBool>::default();
+    let linked = Linked::over(|read, write| (read, Blocks(write, is_blocked.clone()))).await;
+    let first = linked.a.inner.handles.get(&linked.link).map(|handle| handle.clone()).unwrap();
+    let next = idle(99, linked.a.inner.now()).await;
+    is_blocked.store(true, SeqCst);
+    linked.a.send(linked.link, Lane::Control, "names", Bytes::from_static(b"x")).unwrap();
+    // Its task has taken that, and is held up.
+    while lock(&first.outbox).queued().0 > 0 {
+        tokio::task::yield_now().await;
+    }
+    first.write_before([next.clone()].into_iter());
+    assert!(next.written.notified().now_or_never().is_some());
+}
+
 #[tokio::test]
 async fn nobody_waits_for_the_turn_of_a_link_whose_task_is_over() {
     let a = start().await;
