@@ -267,7 +267,7 @@ fn a_certificate_is_judged_once_by_whom_it_is_for_and_by_the_days_that_it_has_le
     let uri = "callsign://default/a";
     let good = said(uri, day * 7 + hour, &["--name", "a"]);
     assert_eq!((good.status, good.verdict("certificate")), (Some(0), "ok"), "{}", good.body);
-    let soon = said(uri, day * 7 - hour, &[]);
+    let soon = said(uri, hour * (24 * 7 - 1), &[]);
     assert_eq!((soon.status, soon.verdict("certificate")), (Some(0), "warning"), "{}", soon.body);
     assert!(soon.body.to_string().contains("good for 6 days more"), "{}", soon.body);
     assert!(soon.body.to_string().contains("renew it"), "{}", soon.body);

@@ -233,7 +233,9 @@ impl Shared {
         // Nobody would say any more when a claim has ended.
         // What is kept for them belongs to the application. It is not dropped under the lock.
         let claims = std::mem::take(&mut *lock(&self.claims));
-        claims.values().for_each(|kept| kept.flag.end());
+        for kept in claims.values() {
+            kept.flag.end();
+        }
         self.stop_yields();
         self.holding.end();
         self.watches.end();
