@@ -30,20 +30,30 @@ pub(crate) fn is_stopping() {
     say(&[NotifyState::Stopping, NotifyState::Status("stops")]);
 }
 
-/// Says that a node has started once it serves, and that it lives as long as its members answer. Ends with the runtime.
+/// Says that a node has started once it serves in all of its registries, and that it lives as long as its members answer. Ends with the
+/// runtime.
 pub(crate) async fn of_node(registries: Vec<Registry>) {
-    let first = registries.first().cloned();
+    let all = registries.clone();
     let serves = async {
-        let Some(first) = first else { return };
-        loop {
-            match first.ready(SERVES).await {
-                Ok(()) => return is_ready("serves"),
-                Err(NotReady::Left | NotReady::Failed(_)) => return,
-                Err(why) => say(&[NotifyState::Status(&in_full(&why).to_string())]),
-            }
+        if all_serve(&all, |why| say(&[NotifyState::Status(why)])).await {
+            is_ready("serves");
         }
     };
     tokio::join!(serves, lives(registries));
+}
+
+/// Waits until they all serve, and tells why they do not yet. False: one of them never will.
+async fn all_serve(registries: &[Registry], tell: impl Fn(&str)) -> bool {
+    for registry in registries {
+        loop {
+            match registry.ready(SERVES).await {
+                Ok(()) => break,
+                Err(NotReady::Left | NotReady::Failed(_)) => return false,
+                Err(why) => tell(&in_full(&why).to_string()),
+            }
+        }
+    }
+    true
 }
 
 /// Says that the process lives, if somebody wants to know, at least twice in the time after which it is killed otherwise: as long as these
@@ -77,6 +87,28 @@ mod tests {
     use callsign::{Clock, Config, MemoryNetwork, MemoryStore, Network, SharedStore};
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_has_started_when_it_serves_in_all_of_its_registries() {
+        let store = MemoryStore::new();
+        let config = Config::new("a", std::sync::Arc::new(store.connect("a")) as SharedStore)
+            .listen(([127, 0, 0, 1], 7001).into())
+            .network(Network::Memory(MemoryNetwork::new()))
+            .clock(Clock::runtime());
+        let first = Registry::join(config).await.unwrap();
+        assert!(first.ready(SERVES).await.is_ok());
+        store.outage_for_all();
+        let second = first.join_beside("second").await.unwrap();
+        let both = [first.clone(), second];
+        let told = std::sync::Mutex::new(Vec::new());
+        let serve = all_serve(&both, |why| told.lock().unwrap().push(why.to_owned()));
+        let in_vain = tokio::time::timeout(3 * SERVES, serve).await;
+        assert!(in_vain.is_err() && !told.lock().unwrap().is_empty());
+        store.heal_all();
+        assert!(all_serve(&both, |_| ()).await);
+        first.leave().await.unwrap();
+        assert!(!all_serve(&both, |_| ()).await);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_process_does_not_live_if_one_of_its_members_hangs() {

@@ -15,8 +15,8 @@ pub const JOIN_TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StoreSource {
-    /// A URL: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` (feature `postgres`), `etcd://HOST/PREFIX` (feature `etcd`), or
-    /// `memory:` for a store of this node alone.
+    /// A URL: `sqlite:PATH`, `postgres://USER@HOST/DATABASE` (feature `postgres`), `etcd://HOST/PREFIX` (feature `etcd`),
+    /// `fdb:CLUSTER_FILE` (feature `fdb`), or `memory:` for a store of this node alone.
     Url(String),
     /// A store that is open already.
     Open(SharedStore),

@@ -69,6 +69,7 @@
 //! | `etcd` | off | the store `etcd:` |
 //! | `fdb` | off | the store `fdb:`, by API version 7.3; the program links `FoundationDB`'s client. `fdb-7_1` and `fdb-7_4` are for other versions |
 //! | `admin` | off | the module `admin`: a page and answers over HTTP for your axum application |
+//! | `wall-clock-pool` | off | with `election`, elections in a replicated pool; they only advise |
 //! | `node-server` | off | links over the sessions of an application's own `NodeServer`; an experiment |
 //!
 //! Without any of them there are names, over the store `memory:` or one of your own. Without `noise` and `tls` only loopback addresses are

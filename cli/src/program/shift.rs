@@ -105,9 +105,14 @@ impl<M: Mandate> Worker<M> {
             let clock = self.mandate.clock().clone();
             let began = clock.now();
             let (ended, was_asked) = self.run(allowed).await;
-            // Whatever ended it: without trust it is not started again. If it was asked to, it has not ended by itself.
-            if was_asked || self.is_to_stop() {
+            // Whatever ended it: without trust it is not started again.
+            if self.is_to_stop() {
                 return Outcome::Stopped;
+            }
+            if was_asked {
+                // The guard had not heard yet that the trust goes on. That is no failure of the program.
+                self.rest(BREATH).await;
+                continue;
             }
             let now = clock.now();
             let next = self.restarts.ended(now, now.since(began));

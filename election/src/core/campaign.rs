@@ -232,7 +232,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 let tidy = if idle { self.tidy_at(held) } else { None };
                 [trust, work, refresh, tidy].into_iter().flatten().min()
             }
-            Seat::Ending(ending) => (!ending.aborting || self.is_stopping()).then_some(ending.until),
+            Seat::Ending(ending) => (!ending.aborting || self.ends()).then_some(ending.until),
             Seat::Releasing(releasing) => idle.then_some(releasing.next_at),
             Seat::Leaving(leaving) => idle.then_some(leaving.next_at),
         };

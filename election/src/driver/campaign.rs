@@ -196,7 +196,7 @@ impl<O: Oracle> Campaign<O> {
 
     /// Stops it: the handle lapses, `Following` is published, the role stops or is aborted, and the seat is given back.
     ///
-    /// Takes at most the stop budget and the abdication tries together; with a dead authority the end of the lease
+    /// Takes at most twice the stop budget (100 ms or more the second time, for a role that has to be aborted) and the abdication tries; with a dead authority the end of the lease
     /// frees the seat. May be called again, and answers the same.
     ///
     /// `Ok`: nobody waits for this member. The seat was given back, or there was none to give back, or its term was over by

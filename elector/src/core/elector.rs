@@ -181,7 +181,7 @@ impl Elector {
         let timing = config.timing;
         Self {
             seed: SplitMix64::for_node(config.seed, &config.node),
-            silence: Silence::new(timing.silence, timing.lock + timing.silence * 2, timing.poll * 2),
+            silence: Silence::of(&timing),
             wanted: Wanted::new(&config.node),
             author: keys.author(&config.node),
             known: Known::default(),

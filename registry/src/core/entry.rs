@@ -67,6 +67,11 @@ impl Entry {
         self.revision
     }
 
+    /// The same, as errors carry it.
+    pub(crate) fn without_meta(self) -> Self {
+        Self { meta: None, ..self }
+    }
+
     /// What the holder says of itself. `None`: nothing. An entry that is part of an error never has it.
     ///
     /// # Errors

@@ -41,7 +41,7 @@
 //!
 //! A page of names has at most 10 000, sorted. `next` is null on the last page; else give it as `after` for the next one. `meta` is
 //! `field=value`, several of them with commas between: names whose metadata has these fields, with these texts. `meta` in an entry is
-//! the metadata as JSON; it is null if there is none, or if JSON has no such value.
+//! the metadata as JSON; it is null if there is none, if JSON has no such value, or if it is nested more than 64 deep.
 //!
 //! `linked` says whether this node has a link to the member, and `links_to` has the members that the member itself says it has links to; null: this node
 //! does not know. `behind` is how many positions of the log its replica lacked when it said so, of those that this node knew; of this node, how many it lacks. With

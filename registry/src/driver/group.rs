@@ -179,7 +179,7 @@ impl<M: RemoteMessage> Group<M> {
         self.join_with(actor, meta.into_iter().fold(options, RegisterOptions::meta)).await
     }
 
-    /// As [`join`](Self::join), with options.
+    /// As [`join`](Self::join), with options. Nobody takes a membership, whatever they say of that.
     ///
     /// # Errors
     /// The same.
@@ -239,7 +239,7 @@ impl<M: RemoteMessage> Group<M> {
     /// One member, by a strategy: the first one of its order that can be reached from here.
     ///
     /// # Errors
-    /// `NotFound` if the group has no members. `Unreachable` if none of them can be reached.
+    /// `NotFound` if the group has no members. `Unreachable` if none of them can be reached. `Lookup` as [`Registry::lookup`].
     pub fn pick(&self, strategy: Strategy<'_>) -> Result<ActorRef<M>, WhereisError> {
         let seats = self.seats()?;
         let mut order: Vec<&(Standing, Seat)> = seats.iter().collect();

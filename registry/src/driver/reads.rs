@@ -57,7 +57,7 @@ impl Registry {
         let row = look(&self.shared.table);
         // A lapsed node's member does not count as synced either: what it had is still worth telling.
         if self.shared.trust.has_lapsed() {
-            return Err(self.lapsed(row.map(|row| row.entry())));
+            return Err(self.lapsed(row.map(|row| row.holder())));
         }
         if before.is_none() || self.shared.table.complete() != before {
             return Err(LookupError::NotSynced);
@@ -103,7 +103,7 @@ impl Registry {
         let resolved = endpoint.resolve::<M>(&address);
         resolved.map_err(|source| WhereisError::Unreachable {
             name: name.to_owned(),
-            entry: Box::new(entry),
+            entry: Box::new(entry.without_meta()),
             source,
         })
     }

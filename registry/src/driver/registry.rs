@@ -83,7 +83,8 @@ pub struct RegisterOptions {
     /// What the actor says of itself: whoever finds the name reads it ([`Entry::meta`](crate::Entry::meta)). Default: nothing. If the same actor
     /// holds the name already, its metadata stays as it is.
     pub meta: Option<Meta>,
-    /// Whether the actor gives the name to another actor that [takes](Registry::take) it. Default: it does not.
+    /// Whether the actor gives the name to another actor that [takes](Registry::take) it. Default: it does not. If the same actor holds the
+    /// name already, that stays as it is.
     pub when_taken: WhenTaken,
 }
 
@@ -95,7 +96,8 @@ impl RegisterOptions {
     }
 
     /// Calls a function with what becomes of the actor's names, on the registry's own task: it must not block. In place of
-    /// stopping the actor. Of functions that are given for the same registration again and again, the last 16 are kept.
+    /// stopping the actor. If the same actor holds the name already, that goes on as it was asked for then: the function is called only if
+    /// one was given. Of several functions of the same registration, the last 16 are kept.
     #[must_use]
     pub fn tell(self, tell: impl Fn(Notice) + Send + Sync + 'static) -> Self {
         self.when_lapsed(WhenLapsed::Tell(Arc::new(tell)))

@@ -137,8 +137,8 @@ impl<O: Oracle, M> fmt::Debug for Singleton<O, M> {
 impl Singleton<LeaseOracle, ()> {
     /// A singleton of this name, on every node that sets it up in the same way: 1 to 100 of `A-Z a-z 0-9 . _ -`.
     ///
-    /// It is the name of the election, and, unless set otherwise, that under which the leader child is registered. By
-    /// default the leadership is a lease of 10 s in the registry's own store, for whoever comes first, as long as it refreshes.
+    /// It is the name of the election, and, unless set otherwise, that under which the leader child is registered. An election is of the
+    /// whole cluster: in two registries, two singletons need two names. By default the leadership is a lease of 10 s in the registry's own store, for whoever comes first, as long as it refreshes.
     pub fn builder(registry: &Registry, name: &str) -> SingletonBuilder<LeaseOracle> {
         SingletonBuilder::new(registry, name)
     }
@@ -189,7 +189,8 @@ impl<O: Oracle, M> Singleton<O, M> {
     /// Ends this node's part: the leader child ends cleanly, the leadership is given back, the follower child ends. A node that
     /// [drains](crate::Registry::drain) does it by itself.
     ///
-    /// Takes at most twice the stop budget and the tries to give the leadership back. May be called again.
+    /// Takes at most four times the stop budget, which only a child takes that blocks its thread, or twice the stop budget and the
+    /// tries to give the leadership back. May be called again.
     pub async fn stop(&self) -> Result<(), StopError> {
         self.inner.stop().await
     }

@@ -77,7 +77,7 @@ impl Registry {
         }
         let (id, events) = self.shared.watches.open();
         self.shared.push(Input::OpenWatch { id, select, from, room: self.shared.calls.watch_room });
-        let watch = Watch { id, shared: self.shared.clone(), events, taken: 0, position: None };
+        let watch = Watch { id, shared: self.shared.clone(), events, taken: 0, position: from };
         // After it is there: either this sees the end, or the end sees the watch.
         if let Some(failure) = self.shared.failure() {
             return Err(WatchError::Failed(failure.clone()));

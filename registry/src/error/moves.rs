@@ -56,7 +56,8 @@ pub enum TakeError {
     },
 }
 
-/// Why a name did not go to the node that it was offered to. Its holder has it as before, except after `Unknown`.
+/// Why a name did not go to the node that it was offered to. Its holder has it as before, except after `Unknown`
+/// and `Silent`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum OfferError {
@@ -118,8 +119,8 @@ pub enum OfferError {
         /// How long was waited for it.
         waited: Duration,
     },
-    /// This node's session is not trusted. Nothing was offered.
-    #[error("the session of this node is not trusted")]
+    /// This node's session is not trusted, or the time was over before anything was offered. Nothing was offered.
+    #[error("the session of this node is not trusted, or the time was over before anything was offered")]
     Lapsed,
     /// The name was offered, and it is not known what becomes of that: look the name up.
     #[error("it is not known after {waited:?} whether {name:?} has moved")]

@@ -49,7 +49,7 @@ pub enum JoinError {
         /// The one that was there first.
         incarnation: Incarnation,
     },
-    /// The timing leaves no room to beat twice. Nothing was changed.
+    /// The timing cannot work; its source says why. Nothing was changed.
     #[error("the timing cannot work")]
     Timing(#[source] TimingError),
     /// A record in the store cannot be read. Nothing was changed.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    ConfigureError, Limit, OutOfBounds, Preset, Settings,
+    ConfigureError, ElectorTiming, Limit, OutOfBounds, Preset, Registry, Settings,
     tests::driver::{Cluster, TEST_DEADLINE, until},
 };
 
@@ -38,6 +38,20 @@ async fn what_one_node_sets_all_nodes_show() {
     let orders = nodes[0].join_beside("orders").await.unwrap();
     assert!(orders.ready(TEST_DEADLINE).await.is_ok());
     assert_eq!(orders.status().settings.set, Settings::default());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_may_be_given_all_the_time_that_there_is() {
+    let cluster = Cluster::new();
+    let all = ElectorTiming::default()
+        .with(|timing| (timing.silence, timing.lock) = (Duration::MAX, Duration::MAX));
+    let mut nodes = Vec::new();
+    for name in ["a", "b"] {
+        let node = Registry::join(cluster.config(name).elector_timing(all)).await.unwrap();
+        assert!(node.ready(TEST_DEADLINE).await.is_ok());
+        nodes.push(node);
+    }
+    assert_eq!(nodes[1].drain().await, crate::Drained::Led { by: nodes[0].status().node });
 }
 
 #[tokio::test(start_paused = true)]

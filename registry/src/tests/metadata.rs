@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Entry, Meta, MetaError, RegisterError, RegisterOptions, Registration, Registry, Select, UpdateError,
-    tests::driver::{Cluster, TEST_DEADLINE, counter},
+    Entry, LookupError, Meta, MetaError, OfferError, RegisterError, RegisterOptions, Registration, Registry,
+    Select, UnregisterError, UpdateError, WhereisError,
+    tests::driver::{Cluster, Other, TEST_DEADLINE, counter, until},
 };
 
 fn meta(zone: &str) -> Meta {
@@ -50,6 +51,28 @@ async fn metadata_is_read_on_every_node_and_its_holder_replaces_it_under_the_sam
     let entry = found(&a, &held).await;
     assert_eq!((entry.revision(), entry.raw_meta()), (cleared, None));
     assert_eq!(held.check(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_names_the_holder_without_what_it_says_of_itself() {
+    let cluster = Cluster::new();
+    let [a, b, _c] = cluster.three().await;
+    let held = register(&b, "x", Some("eu")).await;
+    assert_eq!(zone(&found(&a, &held).await).as_deref(), Some("eu"));
+    let unregistered = a.unregister("x").await;
+    let Err(UnregisterError::NotHeldHere { holder: Some(holder), .. }) = unregistered else {
+        panic!("{unregistered:?}")
+    };
+    let offered = a.offer("x", &b.status().node, TEST_DEADLINE).await;
+    let Err(OfferError::NotHeldHere { holder: Some(other), .. }) = offered else { panic!("{offered:?}") };
+    let met = a.whereis::<Other>("x");
+    let Err(WhereisError::Unreachable { entry, .. }) = met else { panic!("{met:?}") };
+    cluster.store.outage_for_all();
+    until("its session lapses", || matches!(a.lookup("x"), Err(LookupError::Lapsed { .. }))).await;
+    let Err(LookupError::Lapsed { last_known: Some(known) }) = a.lookup("x") else { panic!("it was known") };
+    for entry in [holder, other, *entry, known] {
+        assert_eq!((entry.node().as_str(), entry.raw_meta()), ("b", None));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt, future::join_all};
 
 use crate::{
     LookupError, Meta, RegisterOptions, Registry, Select, UntilError, Watch, WatchError, WatchEvent, Why,
-    tests::driver::{Cluster, TEST_DEADLINE, counter},
+    tests::driver::{Cluster, TEST_DEADLINE, counter, until},
 };
 
 /// An event in short.
@@ -94,6 +94,21 @@ async fn names_of_a_node_that_leaves_go_and_its_watches_end() {
     while tokio::time::timeout(TEST_DEADLINE, ends.next()).await.expect("it ends").is_some() {}
     assert_eq!(b.watch(Select::all()).unwrap_err(), WatchError::Left);
     drop(a);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_began_at_a_position_keeps_it_until_more_was_given() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let _watched = current(&node, Select::all()).await;
+    let position = node.register("x", &counter().await).await.unwrap().token();
+    cluster.store.outage_for_all();
+    until("it lapses", || node.lookup("x").is_err()).await;
+    let mut watch = node.watch_from(Select::all(), position).unwrap();
+    assert_eq!(watch.position(), Some(position));
+    assert_eq!(next(&mut watch).await, "Lapsed");
+    assert_eq!(watch.position(), Some(position));
+    cluster.store.heal_all();
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,7 +59,7 @@ pub(super) struct Ending<F> {
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
     pub(super) fn act_on_role(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
-        let is_stopping = self.is_stopping();
+        let ends = self.ends();
         match &mut self.seat {
             Seat::Held(held) => match held.work {
                 Work::Waiting { at, attempt, .. } if at <= now => {
@@ -82,7 +82,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 out.push(Effect::Abort { run: ending.run });
             }
             // It blocks its thread, and may still work: the seat is not given back, and the end is not waited for.
-            Seat::Ending(ending) if is_stopping && ending.until <= now => {
+            Seat::Ending(ending) if ends && ending.until <= now => {
                 let why = ending.why;
                 self.release = Release::RoleStuck;
                 self.finish(why, out);

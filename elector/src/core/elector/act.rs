@@ -10,7 +10,7 @@ use callsign_store::{
 
 use super::{
     Answer, Doing, Effect, Elector, ElectorEvent, Leaving, QUEUE_LIMIT_LOCKED, Reading, Wish, plan,
-    silence::Voice,
+    silence::{Voice, first},
 };
 use crate::core::{
     elector::reading::Queued,
@@ -253,7 +253,7 @@ impl Elector {
         let Some((Answer::Open, asked)) = self.handoff.answer(state.term.epoch) else { return false };
         let timing = InForce::new(state.settings, &self.config.timing);
         let others = state.members.iter().filter(|(node, _)| **node != self.config.node);
-        now.since(asked) >= (timing.lock_timeout + timing.silence * 2) * 2
+        now.since(asked) >= first(timing.lock_timeout, timing.silence).saturating_mul(2)
             && others
                 .map(|(_, row)| row)
                 .any(|row| row.synced && row.priority != 0 && reading.is_open(&row.session))

@@ -83,7 +83,7 @@ impl Elector {
         self.handoff = Handoff::default();
         self.walk = Walk::default();
         let unlinked = self.silence.unlinked().clone();
-        self.silence = Silence::new(timing.silence, timing.lock + timing.silence * 2, timing.poll * 2);
+        self.silence = Silence::of(&timing);
         for node in unlinked {
             self.silence.link(node, false);
         }

@@ -9,6 +9,8 @@ use callsign_store::{
     ids::{Epoch, NodeName},
 };
 
+use crate::core::elector::timing::ElectorTiming;
+
 /// What a member may say of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Voice {
@@ -37,12 +39,18 @@ pub(super) struct Silence {
     last_step: Time,
 }
 
+/// How long a leader may take that was never heard, by the time that a lock may be held. Any times can be set.
+pub(super) fn first(lock: Duration, silence: Duration) -> Duration {
+    lock.saturating_add(silence.saturating_mul(2))
+}
+
 impl Silence {
-    pub(super) fn new(limit: Duration, first: Duration, stall: Duration) -> Self {
+    pub(super) fn of(timing: &ElectorTiming) -> Self {
+        let limit = timing.silence;
         Self {
             limit,
-            first,
-            stall,
+            first: first(timing.lock, limit),
+            stall: timing.poll.saturating_mul(2),
             epoch: Epoch(0),
             since: Time::ZERO,
             last_contact: None,
@@ -52,9 +60,9 @@ impl Silence {
         }
     }
 
-    /// From now on these are the limits: see [`new`](Self::new).
-    pub(super) fn limit(&mut self, limit: Duration, first: Duration) {
-        (self.limit, self.first) = (limit, first);
+    /// From now on the leader may be silent for so long, and a lock be held.
+    pub(super) fn limit(&mut self, limit: Duration, lock: Duration) {
+        (self.limit, self.first) = (limit, first(lock, limit));
     }
 
     /// Takes note that time passed.

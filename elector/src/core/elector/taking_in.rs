@@ -68,7 +68,7 @@ impl Elector {
         self.report_corrupt(&reading, effects);
         if let Some(state) = &reading.state {
             let InForce { lock_timeout, silence, .. } = InForce::new(state.settings, &self.config.timing);
-            self.silence.limit(silence, lock_timeout + silence * 2);
+            self.silence.limit(silence, lock_timeout);
             self.configure = self.configure.filter(|change| !state.settings.has(change));
             self.silence.observe(now, state.term.epoch);
             self.handoff.observe(now, state.lock.as_ref());

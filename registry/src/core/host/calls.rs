@@ -227,6 +227,6 @@ pub(super) fn refuse(call: CallId, error: RegisterError, effects: &mut Vec<Effec
 }
 
 pub(super) fn not_held(name: &Name, row: Option<&Row>) -> Answer {
-    let holder = row.map(Row::entry);
+    let holder = row.map(Row::holder);
     Answer::Unregistered(Err(UnregisterError::NotHeldHere { name: name.to_string(), holder }))
 }

@@ -241,7 +241,7 @@ impl Host {
                 (Place::Unknown, _) if !planted!("unknown-move-taken-for-none") => {
                     Err(OfferError::Unknown { name, waited: now.since(caller.began) })
                 }
-                _ => Err(OfferError::NotHeldHere { name, holder: row.map(|row| row.entry()) }),
+                _ => Err(OfferError::NotHeldHere { name, holder: row.map(|row| row.holder()) }),
             };
             return answer_offer(Some(caller), answer, effects);
         }
@@ -315,7 +315,7 @@ impl Host {
         let text = name.to_string();
         let answer = match self.claims.get(&name) {
             None => {
-                let holder = replica.row(&name).map(|row| row.entry());
+                let holder = replica.row(&name).map(|row| row.holder());
                 Err(OfferError::NotHeldHere { name: text, holder })
             }
             Some(claim) if claim.actor.is_none() || is_out => Err(OfferError::Busy { name: text }),

@@ -92,9 +92,19 @@ pub(super) async fn live(State(admin): State<Shared>, Query(NoFields {}): Query<
     Ok(Json(json!({"live": true})))
 }
 
+/// Whether it serves in the registry that is asked for; if none is, in all of them.
 pub(super) async fn ready(State(admin): State<Shared>, Query(query): Query<WaitQuery>) -> Answer {
-    let registry = admin.registries.get(query.registry.as_deref())?;
-    registry.ready(millis(Some(query.wait_ms.unwrap_or(0)))).await?;
+    if let Some(name) = &query.registry {
+        admin.registries.get(Some(name))?;
+    }
+    let is_meant = |name: &str| query.registry.as_deref().is_none_or(|meant| meant == name);
+    let (wait, mut until) = (millis(Some(query.wait_ms.unwrap_or(0))), None);
+    for (name, registry) in admin.registries.iter().filter(|(name, _)| is_meant(name)) {
+        let now = registry.clock().now();
+        // They are waited for together.
+        let left = until.get_or_insert(now + wait).since(now);
+        registry.ready(left).await.map_err(|error| HttpRefusal::from(error).with("registry", name))?;
+    }
     Ok(Json(json!({"ready": true})))
 }
 

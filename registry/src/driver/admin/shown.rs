@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{Entry, InForce};
@@ -39,8 +40,17 @@ pub fn holder(entry: &Entry) -> Value {
     value["incarnation"] = exact(entry.incarnation().0).into();
     value["kind"] = exact(entry.kind().0).into();
     // As JSON, if it can be that. Whatever else it is, is of no use to who reads JSON.
-    value["meta"] = entry.meta().ok().flatten().unwrap_or(Value::Null);
+    value["meta"] = entry.raw_meta().and_then(|meta| as_json(meta.as_bytes())).unwrap_or(Value::Null);
     value
+}
+
+/// Metadata is deeper than this only to do harm: it takes a reader's stack, and many parsers of JSON refuse it with all that is around it.
+const DEEPEST: usize = 64;
+
+fn as_json(meta: &[u8]) -> Option<Value> {
+    let mut reader = rmp_serde::Deserializer::from_read_ref(meta);
+    reader.set_max_depth(DEEPEST);
+    Value::deserialize(&mut reader).ok()
 }
 
 /// An entry with its name.

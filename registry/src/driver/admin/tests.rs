@@ -194,6 +194,44 @@ async fn each_registry_answers_for_itself_and_the_first_where_none_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_is_ready_when_it_serves_in_all_of_its_registries() {
+    let (store, network) = (MemoryStore::new(), MemoryNetwork::new());
+    let config = Config::new("a", Arc::new(store.connect("a")) as SharedStore)
+        .listen(([127, 0, 0, 1], 7001).into())
+        .network(Network::Memory(network))
+        .clock(Clock::runtime());
+    let first = Registry::join(config).await.unwrap();
+    assert!(first.ready(Duration::from_secs(60)).await.is_ok());
+    store.outage_for_all();
+    let other = first.join_beside("other").await.unwrap();
+    let router = Admin::new(Registries::of(&first).beside(&other)).router();
+    assert_eq!(get(&router, "/ready?registry=default").await["ready"], true);
+    for path in ["/ready", "/ready?registry=other"] {
+        let (status, body) = answer(&router, asking("GET", path)).await;
+        assert_eq!((status, &body["registry"]), (StatusCode::SERVICE_UNAVAILABLE, &"other".into()), "{body}");
+    }
+    let (status, body) = answer(&router, asking("GET", "/ready?registry=third")).await;
+    assert_eq!((status, &body["error"]), (StatusCode::BAD_REQUEST, &"unknown_registry".into()));
+    store.heal_all();
+    assert_eq!(get(&router, "/ready?wait_ms=60000").await["ready"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_that_is_nested_deeper_than_parsers_of_json_go_harms_no_other_name() {
+    let registry = node().await;
+    for (name, depth) in [("deep", 200), ("flat", 20)] {
+        let nested = (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        let options =
+            RegisterOptions { meta: Some(Meta::new(&nested).unwrap()), ..RegisterOptions::default() };
+        registry.register_with(name, &seat().await.unwrap(), options).await.unwrap();
+    }
+    let page = get(&router(&registry), "/entries").await;
+    let [deep, flat] = &page["entries"].as_array().unwrap()[..] else { panic!("{page}") };
+    assert_eq!((&deep["name"], &deep["meta"]), (&"deep".into(), &Value::Null));
+    assert!(flat["meta"][0][0][0].is_array(), "{flat}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn groups_come_page_by_page_with_their_sizes() {
     let registry = node().await;
     let router = router(&registry);

@@ -271,7 +271,7 @@ impl Watching {
             retry += 1;
             let remaining = self.settings.timeout.saturating_sub(elapsed);
             self.tell(MonitorEvent::Failed { retry, remaining });
-            clock.sleep_until(clock.now() + self.settings.delay).await;
+            clock.sleep_until(clock.now() + self.settings.delay.min(remaining)).await;
         }
     }
 

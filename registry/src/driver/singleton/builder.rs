@@ -140,6 +140,7 @@ impl<O: Oracle> SingletonBuilder<O> {
             hand_over: None,
             restarts: Restarts::default(),
             timing: Timing::default(),
+            stop_budget: None,
             on_loss: OnLoss::default(),
             monitor: Some(MonitorSettings::default()),
             register_within: Duration::from_secs(30),
@@ -157,6 +158,7 @@ pub struct SingletonPlan<O: Oracle, M> {
     hand_over: Option<(HandOver<M>, Duration)>,
     restarts: Restarts,
     timing: Timing,
+    stop_budget: Option<Duration>,
     on_loss: OnLoss,
     monitor: Option<MonitorSettings>,
     name: Option<String>,
@@ -196,13 +198,13 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
     }
 
     /// How often a leader child that ended, in whatever way, is started again in place before the term is given up; a
-    /// follower child, before it is left off. 0: its end is the end of the term. Default: 3 times within 30 s.
+    /// follower child, before it is left off. Those that are longer ago than `within` are not counted. 0: its end is the end of the term. Default: 3 times within 30 s.
     pub fn restarts(mut self, at_most: u32, within: Duration) -> Self {
         self.restarts = Restarts { at_most, within };
         self
     }
 
-    /// The durations of the election. Default: those for a lease of 10 s.
+    /// The durations of the election. Default: those for a lease of 10 s. Of them, [`stop_budget`](Self::stop_budget) changes one.
     pub fn timing(mut self, timing: Timing) -> Self {
         self.timing = timing;
         self
@@ -211,7 +213,7 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
     /// How long a child has to stop. It comes off the time for which the leadership is trusted, so the child is down, or was
     /// aborted, before another node can have it. Default: 2 s, a fifth of the lease.
     pub fn stop_budget(mut self, budget: Duration) -> Self {
-        self.timing.stop_budget = budget;
+        self.stop_budget = Some(budget);
         self
     }
 
@@ -241,7 +243,7 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         self
     }
 
-    /// Changes whatever else the campaign can be set: claim delay, cool-down, tries.
+    /// Changes whatever else the campaign can be set: claim delay, cool-down, tries. The last function counts.
     pub fn settings(
         mut self,
         change: impl FnOnce(CampaignSettings) -> CampaignSettings + Send + 'static,
@@ -276,9 +278,13 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let watched = registered.unwrap_or(&name);
         let monitor = self.monitor.filter(|_| registered.is_some());
         let (of_monitor, of_campaign) = (events.clone(), events.clone());
-        let oracle = Monitored::new(oracle(&registry, &self.timing), &registry, watched, monitor)?
+        let timing = match self.stop_budget {
+            Some(stop_budget) => Timing { stop_budget, ..self.timing },
+            None => self.timing,
+        };
+        let oracle = Monitored::new(oracle(&registry, &timing), &registry, watched, monitor)?
             .observed_by(move |event| of_monitor.tell(&SingletonEvent::Monitor(event)));
-        let mut settings = CampaignSettings::new(election.clone(), member).with_timing(self.timing);
+        let mut settings = CampaignSettings::new(election.clone(), member).with_timing(timing);
         settings.clock = registry.clock().clone();
         let entropy = &registry.node.config.entropy;
         (settings.incarnation, settings.seed) = (Incarnation(entropy.draw()), entropy.draw());

@@ -25,7 +25,7 @@ pub struct Lead<F> {
     /// What the former leader child left, if it ended cleanly and nobody led in between. The first child of a term gets
     /// it, and one that is started again does not.
     pub handed_over: Option<Vec<u8>>,
-    /// How often it was started again in this term.
+    /// How often it was started again in this term, within the time of [`restarts`](crate::SingletonPlan::restarts).
     pub restart: u32,
 }
 
@@ -45,7 +45,7 @@ impl<F: Clone + fmt::Debug> fmt::Debug for Lead<F> {
 pub struct Follow {
     /// Who leads, if that is known. It may have changed since; [`Singleton::transitions`](crate::Singleton::transitions) tells.
     pub leader: Option<Term>,
-    /// How often it was started again.
+    /// How often it was started again, within the time of [`restarts`](crate::SingletonPlan::restarts).
     pub restart: u32,
 }
 

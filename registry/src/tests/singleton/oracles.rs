@@ -207,6 +207,28 @@ fn j17_an_oracle_without_a_fence_is_not_accepted_where_one_is_needed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_budget_holds_whether_it_is_set_before_the_other_times_or_after() {
+    let node = Cluster::new().node("a").await;
+    let budget = Duration::from_secs(1);
+    for is_first in [true, false] {
+        let plan = Singleton::builder(&node, "reports").leader(|_| -> (Child, ()) { panic!("nobody leads") });
+        let plan = if is_first {
+            plan.stop_budget(budget).timing(Timing::default())
+        } else {
+            plan.timing(Timing::default()).stop_budget(budget)
+        };
+        let (tell, told) = std::sync::mpsc::channel();
+        let plan = plan.settings(move |settings| {
+            tell.send(settings.timing.stop_budget).unwrap();
+            settings
+        });
+        // It is given up before anybody leads.
+        drop(tokio::time::timeout(Duration::ZERO, plan.start()).await);
+        assert_eq!(told.try_recv(), Ok(budget), "{is_first}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_start_that_is_given_up_while_its_oracle_is_asked_leaves_nothing_behind() {
     struct Silent;
     impl Oracle for Silent {

@@ -161,6 +161,14 @@ fn a_role_that_cannot_be_aborted_keeps_the_seat_from_being_given_back() {
 }
 
 #[test]
+fn one_that_ends_with_its_term_ends_though_its_role_cannot_be_aborted() {
+    let mut story = leading(CoreConfig { on_loss: OnLoss::Stop, ..config() }, grant(1, 1));
+    story.pass(s(60));
+    let (_, last) = story.log.last().unwrap();
+    assert_eq!(*last, Effect::End(End { why: Lost::TrustLapsed, release: Release::RoleStuck }));
+}
+
+#[test]
 fn d12_a_leader_resigns_when_asked_and_five_requests_are_one() {
     let mut story = leading(config(), grant(1, 1));
     let length = story.log.len();

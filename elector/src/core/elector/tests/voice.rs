@@ -3,12 +3,11 @@
 use super::*;
 use crate::core::elector::silence::Voice;
 
-const SILENCE_LIMIT: Duration = Duration::from_secs(2);
-const FIRST_CONTACT: Duration = Duration::from_secs(7);
-
 /// In epoch 1 since the start; looks every second until the given one.
 fn silence() -> Silence {
-    let mut silence = Silence::new(SILENCE_LIMIT, FIRST_CONTACT, SILENCE_LIMIT);
+    let timing = ElectorTiming::default();
+    assert_eq!((timing.silence, timing.lock), (SECOND * 2, SECOND * 3));
+    let mut silence = Silence::of(&timing);
     silence.observe(at(0), Epoch(1));
     silence
 }
@@ -82,7 +81,7 @@ fn when_a_leader_becomes_silent_follows_from_the_latest_contact_in_its_epoch() {
     silence.contact(at(4), Epoch(4));
     silence.observe(at(5), Epoch(4));
     assert_eq!(silence.due(), at(6));
-    silence.limit(SECOND * 3, FIRST_CONTACT);
+    silence.limit(SECOND * 3, SECOND);
     assert_eq!(silence.due(), at(7));
 }
 
