@@ -173,6 +173,59 @@ fn the_page_says_how_far_members_are_behind_and_what_calls_took_by_their_bounds(
     assert_eq!(took, json!([[5.5, 10, 98.2], [100, 100, 100], [null, null, null], [250, 250, 250]]));
 }
 
+#[test]
+fn what_the_page_was_refused_it_asks_for_again_though_nothing_has_changed() {
+    let Some(browser) = browser() else { return };
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    let client = &cluster.node("a").client;
+    browser.open(&format!("http://{}/", client.address()));
+    shows(&browser, "where", "Node a: it is ready.");
+    browser.run(
+        "const real = window.fetch;
+        window.fetch = async (...asked) => {
+            if (!String(asked[0]).includes('entries')) return real(...asked);
+            window.fetch = real;
+            window.wasRefused = true;
+            return new Response(JSON.stringify({ error: 'lapsed', message: 'it has lapsed' }), { status: 503 });
+        };",
+    );
+    client.post("/register", &json!({"name": "lamp"})).ok();
+    eventually("it is refused", TEST_DEADLINE, || {
+        (browser.run("return window.wasRefused === true") == true).then_some(()).ok_or(String::new())
+    });
+    shows(&browser, "names", "lamp\t");
+}
+
+#[test]
+fn what_is_asked_for_while_the_page_waits_for_an_answer_is_what_it_shows() {
+    let Some(browser) = browser() else { return };
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    let client = &cluster.node("a").client;
+    client.post("/register", &json!({"name": "lamp"})).ok();
+    browser.open(&format!("http://{}/", client.address()));
+    shows(&browser, "names", "lamp\t");
+    // The next answer with names comes only when it is let go.
+    browser.run(
+        "const real = window.fetch;
+        window.fetch = async (...asked) => {
+            const answer = await real(...asked);
+            if (!String(asked[0]).includes('entries')) return answer;
+            window.fetch = real;
+            await new Promise((goOn) => { window.goOn = goOn; });
+            return answer;
+        };",
+    );
+    client.post("/register", &json!({"name": "table"})).ok();
+    eventually("an answer is held back", TEST_DEADLINE, || {
+        (browser.run("return window.goOn !== undefined") == true).then_some(()).ok_or(String::new())
+    });
+    browser.run("document.getElementById('prefix').focus()");
+    browser.keys("ta\u{e007}");
+    browser.run("window.goOn()");
+    lines(&browser, "names", 1);
+    shows(&browser, "names", "table\t");
+}
+
 /// As many names as the page has to work with.
 const MANY: u64 = 100_000;
 

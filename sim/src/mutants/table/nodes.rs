@@ -45,7 +45,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("guard-of-who-waits", "registry/src/driver/semaphore.rs")
         .does("Takes a place in a semaphore for one that is held.")
         .found("nodes", 2_000, FEATURES),
-    mutant("place-outlives-its-guard", "registry/src/driver/semaphore.rs")
+    mutant("place-outlives-its-guard", "registry/src/driver/seat.rs")
         .does("Does not end the actor of a guard that is dropped, or of a caller that has stopped waiting.")
         .found("nodes", 2_000, FEATURES),
     mutant("receiver-is-handed-nothing", "registry/src/driver/receive.rs")

@@ -200,7 +200,7 @@ function showEvents() {
 
 // A table that is shown page by page. `every`: it is asked for so often at most, and `rows` makes the rows of what came.
 function pages(id, path, every, filter, rows) {
-  const table = { id, path, every, filter, rows, after: null, next: null, shownAt: 0, position: null };
+  const table = { id, path, every, filter, rows, after: null, next: null, shownAt: 0, position: null, asked: null };
   at(`${id}-first`).addEventListener("click", () => turn(table, null));
   at(`${id}-next`).addEventListener("click", () => turn(table, table.next));
   return table;
@@ -226,17 +226,23 @@ function singletonRow({ name, leader, epoch, ballot, lease_ms, child }) {
 async function showTable(table, position) {
   const isDue = table.shownAt === 0 || performance.now() >= table.shownAt + table.every;
   if (!isDue || (table.position === position && position !== null)) return;
-  Object.assign(table, { shownAt: performance.now(), position });
+  // The position counts once its rows are shown: what was refused, or not answered, is asked for again.
+  const asked = {};
+  Object.assign(table, { shownAt: performance.now(), position: null, asked });
   const refused = at(`${table.id}-refused`);
   try {
     const answer = await getIfThere(table.path, { ...table.filter(), after: table.after, limit: PAGE });
     if (answer === null) return;
     const body = await answer.json();
+    // Somebody has asked for something else meanwhile, which comes next.
+    if (table.asked !== asked) return;
     table.next = body.next;
     refused.textContent = "";
     at(table.id).replaceChildren(...table.rows(body));
+    table.position = position;
   } catch (error) {
     if (!(error instanceof Refused) || error.status === 401) throw error;
+    if (table.asked !== asked) return;
     refused.textContent = error.message;
     at(table.id).replaceChildren();
     table.next = null;
@@ -256,7 +262,7 @@ async function showSingletons() {
 }
 
 function turn(table, after) {
-  Object.assign(table, { after, shownAt: 0, position: null });
+  Object.assign(table, { after, shownAt: 0, position: null, asked: null });
   return look();
 }
 
@@ -361,7 +367,7 @@ at("registry").addEventListener("change", () => {
 function begin() {
   seen.watch?.abort();
   Object.assign(seen, { registry: at("registry").value, ...anew() });
-  for (const table of [names, groups, singletons]) Object.assign(table, { after: null, next: null, shownAt: 0, position: null });
+  for (const table of [names, groups, singletons]) Object.assign(table, { after: null, next: null, shownAt: 0, position: null, asked: null });
   at("leaders").replaceChildren();
   at("events").replaceChildren();
 }
