@@ -445,7 +445,7 @@ fn text(body: &Value, field: &str) -> String {
     printable(body[field].as_str().unwrap_or("?"))
 }
 
-/// Whom a node that cannot say who holds a name knew last.
+/// The last holder that a node knew which cannot say who holds a name now.
 fn last_known(body: &Value) -> Option<String> {
     let entry = &body["last_known"];
     entry.is_object().then(|| format!("last known: on {}, token {}", text(entry, "node"), entry["token"]))
