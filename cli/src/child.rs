@@ -124,6 +124,15 @@ mod tests {
     }
 
     #[test]
+    fn a_child_that_was_killed_is_gone_when_that_is_said() {
+        let mut child = sleeps("60");
+        let process = PathBuf::from(format!("/proc/{}", child.child().id()));
+        assert!(process.exists());
+        child.crash().unwrap();
+        assert!(!process.exists(), "its name, its address and its locks are free");
+    }
+
+    #[test]
     fn a_child_that_is_dropped_is_gone() {
         let mut child = sleeps("60");
         let process = PathBuf::from(format!("/proc/{}", child.child().id()));

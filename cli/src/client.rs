@@ -20,7 +20,7 @@ const BEYOND_THE_NODE: Duration = Duration::from_secs(5);
 /// A node says every 10 s that it lives. One that is silent for so long has stopped, or is cut off.
 const SILENT: Duration = Duration::from_secs(30);
 /// How long a thread may take to read what is there.
-const LATE: Duration = Duration::from_secs(1);
+const LATE_READ: Duration = Duration::from_secs(1);
 /// How many lines of a stream are read ahead.
 const AHEAD: usize = 64;
 
@@ -216,7 +216,7 @@ impl Iterator for Lines {
         let mut read = self.read.recv_timeout(self.patience);
         if matches!(read, Err(RecvTimeoutError::Timeout)) {
             // It may be this process that stood still: then what has come meanwhile is about to be read.
-            read = self.read.recv_timeout(LATE);
+            read = self.read.recv_timeout(LATE_READ);
         }
         let line = match read {
             Ok(line) => line,

@@ -137,7 +137,7 @@ pub(crate) fn in_force(command: &Command, matches: &ArgMatches) -> String {
     let arguments = command.find_subcommand(name).into_iter().flat_map(Command::get_arguments);
     for argument in arguments {
         let (Some(long), id) = (argument.get_long(), argument.get_id().as_str()) else { continue };
-        if OWN.contains(&long) || ["help", "version"].contains(&long) {
+        if OWN.contains(&long) {
             continue;
         }
         if matches!(argument.get_action(), ArgAction::SetTrue) {

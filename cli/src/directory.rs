@@ -27,7 +27,7 @@ pub(crate) const MOST_ROWS: usize = 1000;
 /// How long a store may take to come up. Its connections do that behind `open`.
 const COMING_UP: Duration = Duration::from_secs(5);
 /// Before it is asked again.
-const PAUSE: Duration = Duration::from_millis(100);
+const OPEN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Which node is asked.
 #[derive(clap::Args)]
@@ -155,7 +155,7 @@ pub(crate) async fn once_up<T, E, F: Future<Output = Result<T, E>>>(
         if answer.is_ok() || tokio::time::Instant::now() >= until {
             return answer;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(OPEN_PAUSE).await;
     }
 }
 
@@ -344,7 +344,7 @@ mod tests {
             async move { answer }
         });
         assert_eq!(comes_up.await, Ok(3), "and then not again");
-        assert!(began.elapsed() >= 2 * PAUSE);
+        assert!(began.elapsed() >= 2 * OPEN_PAUSE);
 
         let (began, mut asked) = (tokio::time::Instant::now(), 0);
         let never = once_up(|| {

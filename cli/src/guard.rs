@@ -1,4 +1,5 @@
 //! The guard of a program that only one node may run: a process of its own between the node and the program.
+//! The node is `callsign run`, or `callsign hold`.
 //!
 //! ```text
 //!   callsign run  --- socket: trusted until T; stop --->  callsign guard  --- parent of ---> the program, a group of its own
@@ -28,4 +29,4 @@ mod watch;
 pub(crate) use core::{Ended, Report, Why};
 pub(crate) use handle::GuardHandle;
 pub(crate) use processes::{kill_descendants, own_no_orphans};
-pub(crate) use watch::{GuardArgs, StartArgs, guard, start};
+pub(crate) use watch::{GuardArgs, Owner, StartArgs, guard, start};

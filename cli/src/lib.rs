@@ -35,6 +35,7 @@ mod pause;
 mod program;
 mod progress;
 mod reply;
+mod runtime;
 mod service;
 mod token;
 mod usage;
@@ -137,7 +138,7 @@ enum Command {
     /// One process of the bench, driven by lines of JSON.
     #[command(hide = true)]
     BenchNode,
-    /// Stands between `run` and its program, and ends the program if `run` does not.
+    /// Stands between `run` or `hold` and its program, and ends the program if the command does not.
     #[command(hide = true)]
     Guard(guard::GuardArgs),
     /// Becomes the program that a guard has started.

@@ -32,8 +32,31 @@ pub(crate) fn memory() -> Result<u64> {
 
 /// What this process caused to be written to files, in bytes: whole pages, as the kernel counts them. `None`: the kernel does not say.
 pub(crate) fn written_bytes() -> Option<u64> {
+    field(&std::fs::read_to_string("/proc/self/io").ok()?, "write_bytes")
+}
+
+/// How often this process called the kernel to read and to write: `read`, `pwrite`, `writev` and the like, but not `recv`
+/// and `send`.
+pub(crate) fn system_calls() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.trim().parse().ok()
+    Some(field(&text, "syscr")? + field(&text, "syscw")?)
+}
+
+/// How often the threads that this process has now gave up their processors to wait for something.
+pub(crate) fn voluntary_switches() -> Option<u64> {
+    let mut switches = 0;
+    for thread in std::fs::read_dir("/proc/self/task").ok()? {
+        // One that has ended since it was listed has no counters any more.
+        let Ok(text) = std::fs::read_to_string(thread.ok()?.path().join("status")) else { continue };
+        switches += field(&text, "voluntary_ctxt_switches")?;
+    }
+    Some(switches)
+}
+
+/// The number behind a name in a file of `/proc`.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().parse().ok()
 }
 
 /// The value below which the given share of the samples is. Sorts them.
@@ -95,5 +118,13 @@ mod tests {
     fn this_process_has_used_processors_and_memory() {
         assert!(cpu() > Duration::ZERO);
         assert!(memory().unwrap() > 0);
+    }
+
+    #[test]
+    fn a_field_of_proc_is_found_by_its_whole_name() {
+        let text = "rchar: 7\nsyscr: 12\nnonvoluntary_ctxt_switches:\t3\nvoluntary_ctxt_switches:\t45\n";
+        assert_eq!(field(text, "syscr"), Some(12));
+        assert_eq!(field(text, "voluntary_ctxt_switches"), Some(45));
+        assert_eq!((field(text, "sys"), field(text, "write_bytes")), (None, None));
     }
 }

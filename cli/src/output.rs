@@ -3,7 +3,9 @@
 mod lossy;
 mod print;
 mod steps;
+mod written;
 
+pub(crate) use callsign_store::printable;
 use comfy_table::{Table, presets::NOTHING};
 
 pub(crate) use self::{
@@ -23,11 +25,6 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A text that came from elsewhere, safe to print: control characters are escaped.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,10 +36,5 @@ mod tests {
         let text = "NAME     NODE\npricing  a\nü        node-b\n日本     c\n";
         assert_eq!(table(&["NAME", "NODE"], &rows), text, "the third name is four columns wide");
         assert_eq!(table(&["NAME", "NODE"], &[]), "NAME  NODE\n");
-    }
-
-    #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jü\n"), "a\\u{1b}[2Jü\\n");
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::{broadcast, watch};
 
 use crate::{
-    guard::{self, Ended},
+    guard::{self, Ended, Owner},
     usage::Usage,
 };
 
@@ -40,6 +40,8 @@ const FORBIDDEN: &str = "may not be executed";
 /// How a program is run.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    /// The command that has it run.
+    pub(crate) of: Owner,
     pub(crate) command: Vec<OsString>,
     /// How long the program has from SIGTERM to SIGKILL.
     pub(crate) grace: Duration,

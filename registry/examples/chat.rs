@@ -13,7 +13,7 @@ use callsign::{
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What a user takes.
 #[callsign::message("example.chat/1")]
@@ -72,9 +72,9 @@ fn who(room: &Group<Chat>) -> Result<Vec<String>, Box<dyn Error>> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let store = open_store("memory:")?;
     let berlin = Registry::join(Config::new("berlin", store.clone())).await?;
-    berlin.ready(PATIENCE).await?;
+    berlin.ready(STEP_TIMEOUT).await?;
     let paris = Registry::join(Config::new("paris", store)).await?;
-    paris.ready(PATIENCE).await?;
+    paris.ready(STEP_TIMEOUT).await?;
 
     // Paris wants to know of all topics, from now on.
     let mut topics = paris.watch(Select::prefix("topic/"))?;
@@ -84,7 +84,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (ann, anns_place, mut anns) = enter(&berlin, &here, "ann").await?;
     let (_bob, bobs_place, mut bobs) = enter(&paris, &there, "bob").await?;
     // Berlin has it a moment later.
-    berlin.wait_for(bobs_place.token(), PATIENCE).await?;
+    berlin.wait_for(bobs_place.token(), STEP_TIMEOUT).await?;
     println!("in the room, as berlin has it: {:?}", who(&here)?);
 
     // The actor that sets the topic holds its name, and says it there.
@@ -100,18 +100,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         Err::<_, Box<dyn Error>>("the watch has ended".into())
     };
-    let (name, topic) = tokio::time::timeout(PATIENCE, heard).await??;
+    let (name, topic) = tokio::time::timeout(STEP_TIMEOUT, heard).await??;
     println!("paris hears of {name}: {}", topic.unwrap_or_default());
 
     // It travels once to paris, however many are there.
     let sent = here.broadcast(Chat::Said("ann".into(), "what about fish?".into()))?;
     println!("on its way to {} members", sent.sent);
     for screen in [&mut anns, &mut bobs] {
-        tokio::time::timeout(PATIENCE, screen.recv()).await?.ok_or("the screen is off")?;
+        tokio::time::timeout(STEP_TIMEOUT, screen.recv()).await?.ok_or("the screen is off")?;
     }
 
     let left = here.leave(&anns_place).await?;
-    paris.wait_for(left, PATIENCE).await?;
+    paris.wait_for(left, STEP_TIMEOUT).await?;
     println!("in the room, as paris has it: {:?}", who(&there)?);
     berlin.leave().await?;
     paris.leave().await?;

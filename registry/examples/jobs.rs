@@ -16,7 +16,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort, call_t};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 const JOBS: [&str; 4] = ["job/invoices", "job/mails", "job/reports", "job/thumbnails"];
 
 /// What a job takes.
@@ -144,7 +144,7 @@ async fn fetch(at: SocketAddr, path: &str) -> Result<String, Box<dyn Error>> {
 
 /// Waits until each job was as it should be, as this node heard. None may be free meanwhile.
 async fn until(node: &Registry, is_so: impl Fn(&Entry) -> bool) -> Result<(), Box<dyn Error>> {
-    let (mut events, deadline) = (node.watch(Select::prefix("job/"))?, Instant::now() + PATIENCE);
+    let (mut events, deadline) = (node.watch(Select::prefix("job/"))?, Instant::now() + STEP_TIMEOUT);
     let mut met = BTreeSet::new();
     while met.len() < JOBS.len() {
         let (name, entry) = match timeout_at(deadline, events.next()).await?.ok_or("the watch has ended")? {
@@ -162,7 +162,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = open_store("memory:")?;
     let join = async |name| {
         let node = Registry::join(Config::new(name, store.clone())).await?;
-        node.ready(PATIENCE).await?;
+        node.ready(STEP_TIMEOUT).await?;
         Ok::<_, Box<dyn Error>>(node)
     };
     let (a, b, c) = (join("a").await?, join("b").await?, join("c").await?);

@@ -3,7 +3,7 @@
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
     explained::Explained,
-    group::{GroupId, Membership, Standing},
+    group::{GroupId, Membership},
     host::OnTake,
     input::{
         Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, TakenAs,
@@ -17,7 +17,7 @@ pub use crate::core::{
     registry::{QUEUES, Queue, RegistryCore, RegistryEffect, Told},
     replica::Replica,
     rows::Held,
-    table::{More, RequestNumber, Row, Slot, Table},
+    table::{More, RequestNumber, Row, Slot, Standing, Table},
     taking::{Decline, Offered, TakeRefusal, Taker, Taking},
     tuning::Tuning,
     watch::{Given, WatchId},

@@ -13,3 +13,4 @@ pub(crate) mod replay;
 pub(crate) mod rows;
 pub(crate) mod run;
 mod seeds;
+mod short;

@@ -15,10 +15,12 @@ use callsign::{
 use callsign_store::{CommitOutcome, StoreError, Time, ids::SessionNumber, mvcc::Mvcc};
 
 use crate::{
-    longest::Steps,
     run::formed_of,
     world::{Setup, World},
 };
+
+/// How long each step took, in order.
+pub(crate) type Steps = Vec<Duration>;
 
 /// What one change of each kind takes.
 #[derive(Clone, Copy, Debug)]

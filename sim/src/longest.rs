@@ -24,7 +24,7 @@ use callsign_store::{
 };
 
 use crate::{
-    cost::{processor_time, steps_of_an_end, steps_of_session, steps_of_waiting},
+    cost::{Steps, processor_time, steps_of_an_end, steps_of_session, steps_of_waiting},
     run::formed_of,
     world::{Setup, World},
 };
@@ -54,9 +54,6 @@ pub struct Longest {
     /// All calls that wait are looked at, at most 90 000.
     pub waited: Duration,
 }
-
-/// How long each step took, in order.
-pub(crate) type Steps = Vec<Duration>;
 
 /// Has a member go through all of this with so many names, so many times.
 pub fn measure(names: u32, rounds: u32) -> Longest {

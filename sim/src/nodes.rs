@@ -16,7 +16,10 @@
 //!
 //! A seed means the same run in every process of one build: what a run draws, it draws from the seed. `ractor` numbers its actors
 //! for the whole process, so one process runs one seed ([`run`](mod@run)).
+//!
+//! In one of ten seeds the nodes join a second registry, with clients and a history of its own ([`second`]).
 
+pub mod audit;
 pub mod clock;
 pub mod counts;
 pub mod crowd;
@@ -27,5 +30,6 @@ pub mod office;
 pub mod plan;
 pub mod queues;
 pub mod run;
+pub mod second;
 pub mod trace;
 pub mod world;

@@ -170,7 +170,7 @@ impl World {
         if let Some(said) = word {
             let Said::Word(word) = &said else { return Ok(()) };
             let has_ended = self.home.has_ended(word.actor());
-            self.holders[holder].hear(id, &said, has_ended)?;
+            self.holders[holder].take_said(id, &said, has_ended)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ pub mod ids;
 pub(crate) mod in_full;
 pub mod keys;
 pub mod mvcc;
+pub(crate) mod printable;
 pub mod random;
 pub mod record;
 pub mod time;

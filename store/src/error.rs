@@ -21,7 +21,7 @@ pub enum OpenError {
         "{url:?} is not a store: use memory:, sqlite:PATH, postgres://user@host/database, etcd://host:2379/prefix or fdb:CLUSTER_FILE"
     )]
     UnknownScheme {
-        /// The URL as given.
+        /// The URL, without what may be a password.
         url: String,
     },
     /// The URL names a backend that this build was made without.
@@ -39,7 +39,7 @@ pub enum OpenError {
     /// The URL has something behind `memory:`.
     #[error("{url:?} has something behind memory: a store in memory has no path and no options")]
     UnexpectedPath {
-        /// The URL as given.
+        /// The URL, without what may be a password.
         url: String,
     },
     /// The URL has an option that the store does not have, or a value that the option does not take.

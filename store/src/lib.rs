@@ -27,6 +27,7 @@ mod forward;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod logging;
 #[doc(hidden)]
 pub mod planted;
 #[cfg(any(test, feature = "testing"))]
@@ -36,6 +37,8 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
+#[doc(hidden)]
+pub use self::core::printable::printable;
 #[cfg(feature = "etcd")]
 #[doc(inline)]
 pub use self::driver::etcd;

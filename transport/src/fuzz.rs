@@ -221,7 +221,7 @@ fn take_frames(read: &mut WireRead) {
                 assert!(bytes.len() <= LIMIT, "a frame above the limit");
                 let Ok(frame) = Frame::get(&bytes) else { return };
                 reads_back(&frame);
-                if !references.hear(&frame) {
+                if !references.receive(&frame) {
                     return;
                 }
                 match frame {
@@ -273,7 +273,7 @@ impl References {
     }
 
     /// Whether the link goes on.
-    fn hear(&mut self, frame: &Frame<'_>) -> bool {
+    fn receive(&mut self, frame: &Frame<'_>) -> bool {
         let link = LinkId(1);
         let input = match *frame {
             Frame::Watch { to, kind } => {

@@ -290,7 +290,7 @@ async fn a_connection_that_says_too_little_is_closed() {
 
 #[tokio::test]
 async fn when_all_places_are_taken_others_wait_for_the_silent_to_be_closed() {
-    let limits = Limits { head: Duration::from_millis(200), connections: 2 };
+    let limits = Limits { head: Duration::from_millis(200), connections: 2, spare: 0, ..Limits::default() };
     let (address, _leave, _served) = endpoint(limits).await;
     let mut silent = Vec::new();
     for _ in 0..6 {
@@ -326,7 +326,8 @@ async fn ask_over(stream: &mut TcpStream) {
 
 #[tokio::test]
 async fn no_more_connections_are_served_at_once_than_there_are_places() {
-    let (address, _leave, _served) = endpoint(Limits { connections: 1, ..Limits::default() }).await;
+    let limits = Limits { connections: 1, spare: 0, ..Limits::default() };
+    let (address, _leave, _served) = endpoint(limits).await;
     let mut first = TcpStream::connect(address).await.unwrap();
     ask_over(&mut first).await;
     let mut second = TcpStream::connect(address).await.unwrap();
@@ -339,6 +340,53 @@ async fn no_more_connections_are_served_at_once_than_there_are_places() {
     assert!(early.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "{early:?}");
     drop(first);
     assert!(rest(second).await.contains("here"));
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_gives_its_place_back() {
+    // Longer than what the systems of both sides take in.
+    let routes =
+        Router::new().route("/", get(async || "here")).route("/long", get(async || vec![b'x'; 64 << 20]));
+    let unread = Duration::from_millis(200);
+    let limits = Limits { unread, connections: 1, spare: 0, ..Limits::default() };
+    let (address, _leave, _served) = endpoint_of(routes, limits).await;
+    let mut first = TcpStream::connect(address).await.unwrap();
+    first.write_all(b"GET /long HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut begins = [0; 12];
+    first.read_exact(&mut begins).await.unwrap();
+    assert_eq!(&begins, b"HTTP/1.1 200");
+    let mut second = TcpStream::connect(address).await.unwrap();
+    second.write_all(QUESTION).await.unwrap();
+    assert!(rest(second).await.contains("here"));
+    drop(first);
+}
+
+#[tokio::test]
+async fn probes_have_places_of_their_own() {
+    let paths = ["/", "/live", "/ready", "/metrics"];
+    let here = |routes: Router, path: &str| routes.route(path, get(async || "here"));
+    let routes = paths.into_iter().fold(Router::new(), here);
+    let limits = Limits { connections: 1, spare: 1, ..Limits::default() };
+    let (address, _leave, _served) = endpoint_of(routes, limits).await;
+    let mut first = TcpStream::connect(address).await.unwrap();
+    ask_over(&mut first).await;
+    let asked = async |path: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let question = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(question.as_bytes()).await.unwrap();
+        rest(stream).await
+    };
+    for path in ["/live", "/ready", "/metrics", "/ready?"] {
+        let said = asked(path).await;
+        assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("here"), "{path}: {said}");
+    }
+    for path in ["/", "/ready?wait_ms=60000"] {
+        let said = asked(path).await;
+        assert!(said.starts_with("HTTP/1.1 503") && said.contains("too_many_connections"), "{path}: {said}");
+    }
+    drop(first);
+    let is_served = async { while !asked("/").await.ends_with("here") {} };
+    tokio::time::timeout(Duration::from_secs(60), is_served).await.expect("the place is free again");
 }
 
 #[tokio::test]

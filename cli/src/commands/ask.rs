@@ -8,10 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Answer, Client},
-    commands::{
-        hold::ADDRESS,
-        members::{with_addresses, yes_no},
-    },
+    commands::members::{with_addresses, yes_no},
     directory::Which,
     duration,
     node_url::NodeUrl,
@@ -20,6 +17,9 @@ use crate::{
     token,
     usage::Usage,
 };
+
+/// The field of the metadata that says where a program can be reached.
+pub(crate) const ADDRESS: &str = "address";
 
 /// Which node to ask, and how to print.
 #[derive(clap::Args)]

@@ -27,8 +27,8 @@ mod spread;
 use cluster::Setting;
 
 /// How long a condition is waited for, and how much longer for each name.
-const PATIENCE: Duration = Duration::from_secs(100);
-const PATIENCE_FOR_A_NAME: Duration = Duration::from_micros(200);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(100);
+const TIMEOUT_FOR_A_NAME: Duration = Duration::from_micros(200);
 /// So many actors of a node hold its names with `--large`: ten million of them would need more memory than their names.
 const ACTORS_OF_MANY: u32 = 10_000;
 
@@ -37,7 +37,7 @@ const ACTORS_OF_MANY: u32 = 10_000;
 #[expect(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
     /// How many nodes there are in all: one registers none.
-    #[arg(long, conflicts_with_all = ["workers", "observers"], value_parser = clap::value_parser!(u32).range(3..=17))]
+    #[arg(long, conflicts_with_all = ["workers", "observers"], value_parser = clap::value_parser!(u32).range(3..=64))]
     nodes: Option<u32>,
     /// How many nodes register names. Only --registries takes 1.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=16))]
@@ -78,6 +78,9 @@ pub(crate) struct Args {
     /// With --load: measure these parts and no others. Default: all.
     #[arg(long, requires = "load", value_delimiter = ',')]
     only: Vec<load::Part>,
+    /// With --load: for how many seconds nothing happens, where that is measured.
+    #[arg(long, requires = "load", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    idle: u32,
     /// With --load: ten million names.
     #[arg(long, requires = "load", conflicts_with = "names")]
     large: bool,
@@ -142,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         observers: args.nodes.map_or(args.observers, |_| 1),
         in_flight: args.in_flight,
         actors: args.actors.unwrap_or(if args.large { ACTORS_OF_MANY } else { u32::MAX }),
-        patience: PATIENCE + names * PATIENCE_FOR_A_NAME,
+        patience: CONDITION_TIMEOUT + names * TIMEOUT_FOR_A_NAME,
         steps: Steps::of("bench", args.steps()),
     };
     ensure!(
@@ -165,7 +168,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(print(setting, serde_json::to_value(&figures)?, &failover_rows(&figures)));
     }
     if args.load {
-        let figures = load::measure(&setting, names, &args.callers, &args.only)?;
+        let figures = load::measure(&setting, names, args)?;
         return Ok(print(setting, serde_json::to_value(&figures)?, &load::rows(&figures)));
     }
     if args.names_api {

@@ -17,7 +17,7 @@ use crate::{
     commands::bench::orders::{Leading, Line, Order, Report, Took, Usage},
     echo::{self, Echo},
     logging,
-    measure::{cpu, memory, now_ns, written_bytes},
+    measure::{cpu, memory, now_ns, system_calls, voluntary_switches, written_bytes},
     output::LossyLines,
 };
 
@@ -93,7 +93,9 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
     if let Order::Usage = order {
         let cpu_us = u64::try_from(cpu().as_micros())?;
         let (commits, written_bytes) = (commits::committed(), written_bytes());
-        return report(Usage { cpu_us, memory_bytes: memory()?, commits, written_bytes });
+        let (system_calls, switches) = (system_calls(), voluntary_switches());
+        let memory_bytes = memory()?;
+        return report(Usage { cpu_us, memory_bytes, commits, written_bytes, system_calls, switches });
     }
     let node = joined.get().context("this process has not joined")?;
     match order {

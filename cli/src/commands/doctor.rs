@@ -30,7 +30,7 @@ use crate::{
 /// How many fenced commits are timed.
 const COMMITS: u32 = 30;
 /// A median above it is worth a warning: a lease of 10 s has room for it, its users have not.
-const SLOW: Duration = Duration::from_millis(100);
+const SLOW_COMMIT: Duration = Duration::from_millis(100);
 /// A watch that takes so long ended by looking, which is done once a second, not by being told.
 const NOT_TOLD: Duration = Duration::from_millis(600);
 /// A certificate that is good for fewer days is worth a warning.
@@ -240,7 +240,7 @@ async fn try_commits(store: &SharedStore, commits: &mut FencedCommits, report: &
     let slowest = quantile(&mut took, 1.0).unwrap_or_default();
     report.commit = Some((median, slowest));
     let said = format!("{COMMITS} fenced commits: median {median} us, slowest {slowest} us");
-    report.push(if median > as_us(SLOW) {
+    report.push(if median > as_us(SLOW_COMMIT) {
         Finding::new("commits", Verdict::Warning, said + ": slow")
             .advise("no registration is faster than that; a longer lease makes room for it")
     } else {

@@ -14,14 +14,15 @@ use tokio::{
 
 use crate::{
     address,
-    commands::ask::{each_once, field},
+    commands::ask::{ADDRESS, each_once, field},
     duration, echo,
+    guard::Owner,
     joining::{self, JoinArgs},
     logging,
     output::{LossyLines, tell},
     program::{Ends, Plan, Say, can_be_run, grace, hand_on, nobody_is_left, own_name},
     reply::Verdict,
-    service,
+    runtime, service,
     usage::{Usage, exit_status},
 };
 
@@ -29,9 +30,6 @@ mod holder;
 mod holding;
 
 use holder::{End, Holder};
-
-/// The field of the metadata that says where the program can be reached.
-pub(crate) const ADDRESS: &str = "address";
 
 /// Arguments of `callsign hold`.
 #[derive(clap::Args)]
@@ -87,11 +85,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let say = Say::new(format!("callsign hold {}", args.name), lines.clone());
     let result = Wanted::new(args).map_err(anyhow::Error::from).and_then(|wanted| {
         logging::begin(&args.log, "warn", &lines, false)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let result = runtime.block_on(hold(args, &wanted, &say));
-        // What still runs has nothing to say any more.
-        runtime.shutdown_timeout(Duration::from_millis(100));
-        result
+        runtime::run(Some(2), hold(args, &wanted, &say))
     });
     result.unwrap_or_else(|error| {
         say.line(format_args!("{error:#}"));
@@ -162,9 +156,10 @@ async fn hold(args: &Args, wanted: &Wanted, say: &Say) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let kept = tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
+    tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
     tokio::spawn(service::lives(vec![registry.clone()]));
     let plan = Plan {
+        of: Owner::Hold,
         command: args.command.clone(),
         grace: grace(wanted.stop_budget),
         say: say.clone(),
@@ -183,7 +178,6 @@ async fn hold(args: &Args, wanted: &Wanted, say: &Say) -> Result<ExitCode> {
     };
     let end = holder.until_the_end(&mut signals).await;
     service::is_stopping();
-    kept.abort();
     // The name is another's only when nobody is left of the program.
     if let Err(cause) = nobody_is_left().await {
         say.line(format_args!("{cause}; the name is free when the session has ended"));

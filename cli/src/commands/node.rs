@@ -29,7 +29,7 @@ use crate::{
     node_url::FIRST_PORT,
     output::{LossyLines, tell},
     reply::exact,
-    service, token,
+    runtime, service, token,
     usage::{Usage, exit_status},
 };
 
@@ -96,11 +96,7 @@ fn node(args: &Args, out: &LossyLines, log: &LossyLines) -> Result<ExitCode> {
     logging::begin(&args.log, "info", log, std::io::stderr().is_terminal())?;
     let token = access(args)?;
     args.joining.check()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(args, token, out, log));
-    // What still runs has nothing to say any more.
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    result
+    runtime::run(None, serve(args, token, out, log))
 }
 
 async fn bind(admin: SocketAddr) -> Result<TcpListener> {
@@ -166,7 +162,7 @@ async fn serve(
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
     };
     let registry = hosted.registries.first().clone();
-    let kept = tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
+    tokio::spawn(args.joining.keys.clone().keep(keys, registry.clone(), hang_up));
     let registries = hosted.registries.iter().map(|(_, registry)| registry.clone());
     tokio::spawn(service::of_node([registry.clone()].into_iter().chain(registries).collect()));
     out.say(&ready_line(args, admin, &registry));
@@ -202,7 +198,6 @@ async fn serve(
             }
         }
     };
-    kept.abort();
     left.send_replace(true);
     if tokio::time::timeout(LAST_ANSWERS, served).await.is_err() {
         tracing::debug!("some answers were not fetched");

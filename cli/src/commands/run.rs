@@ -32,11 +32,11 @@ use tokio::sync::{mpsc, watch};
 use crate::{
     commands::demo::shared_store,
     duration,
-    guard::Ended,
+    guard::{Ended, Owner},
     lease, logging,
     output::{LossyLines, tell},
     program::{Ends, OnExit, Plan, Say, can_be_run, grace, hand_on, nobody_is_left, own_name, status_of},
-    reply, service,
+    reply, runtime, service,
     usage::{Usage, exit_status},
 };
 
@@ -114,11 +114,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let result = Part::new(args).map_err(anyhow::Error::from).and_then(|part| {
         // What the campaign warns of is said in words.
         logging::begin(&args.log, "warn,callsign::election=error", &lines, false)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let result = runtime.block_on(take_part(args, part, say.clone()));
-        // What still runs has nothing to say any more.
-        runtime.shutdown_timeout(Duration::from_millis(100));
-        result
+        runtime::run(Some(2), take_part(args, part, say.clone()))
     });
     result.unwrap_or_else(|error| {
         say.line(format_args!("{error:#}"));
@@ -203,6 +199,7 @@ async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
         }
     };
     let plan = Arc::new(Plan {
+        of: Owner::Run,
         command: args.command.clone(),
         grace: grace(part.timing.stop_budget),
         say: say.clone(),
@@ -406,23 +403,16 @@ fn lost_in_words(why: Lost) -> &'static str {
 mod tests {
     use std::io::{Read, pipe};
 
-    use callsign_election::{Refusal, campaign::Phase};
+    use callsign_election::Refusal;
     use callsign_store::ids::Incarnation;
 
     use super::*;
 
     fn event(what: CampaignEventKind, trust_left: Duration) -> CampaignEvent {
-        CampaignEvent {
-            election: ElectionName::new("x").unwrap(),
-            member: MemberId::new("a").unwrap(),
-            incarnation: Incarnation(1),
-            epoch: None,
-            ballot: None,
-            phase: Phase::Following,
-            leader: None,
-            trust_left,
-            what,
-        }
+        let (election, member) = (ElectionName::new("x").unwrap(), MemberId::new("a").unwrap());
+        let mut event = CampaignEvent::new(election, member, Incarnation(1), what);
+        event.trust_left = trust_left;
+        event
     }
 
     /// What people read of these events.

@@ -18,6 +18,7 @@ use super::{
     control::{Lines, Word, line, nanos},
     core::Report,
     processes,
+    watch::Owner,
 };
 use crate::service;
 
@@ -31,9 +32,10 @@ pub(crate) struct GuardHandle {
 }
 
 impl GuardHandle {
-    /// Starts a guard for this program with these variables in its environment. The program is started with the first
-    /// word of trust, and killed `grace` after it was asked to end. Call it inside a runtime.
+    /// Starts a guard of this command for this program, with these variables in its environment. The program is started
+    /// with the first word of trust, and killed `grace` after it was asked to end. Call it inside a runtime.
     pub(crate) fn take(
+        of: Owner,
         command: &[OsString],
         grace: Duration,
         environment: impl IntoIterator<Item = (&'static str, String)>,
@@ -48,7 +50,7 @@ impl GuardHandle {
         }
         guard
             .arg0("callsign")
-            .args(["guard", "--grace", &format!("{}ms", grace.as_millis()), "--"])
+            .args(["guard", "--of", &of.to_string(), "--grace", &format!("{}ms", grace.as_millis()), "--"])
             .args(command)
             .envs(environment)
             // It is about this process's own parent.

@@ -26,8 +26,8 @@ fn parent(pid: i32) -> Option<i32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// Everybody who descends from this process and is there now.
-fn descendants() -> io::Result<BTreeSet<i32>> {
+/// This process, and everybody who descends from it and is there now.
+fn family() -> io::Result<BTreeSet<i32>> {
     let mut parents = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let pid = entry?.file_name().to_str().and_then(|name| name.parse().ok());
@@ -42,23 +42,21 @@ fn descendants() -> io::Result<BTreeSet<i32>> {
             }
         }
         if family.len() == before {
-            break;
+            return Ok(family);
         }
     }
-    family.remove(&getpid().as_raw_nonzero().get());
-    Ok(family)
 }
 
 /// Kills everybody who descends from this process and was there when it looked. Does not wait.
 pub(crate) fn kill_descendants() -> io::Result<()> {
-    let family = descendants()?;
-    let own = getpid().as_raw_nonzero().get();
+    let family = family()?;
     for pid in &family {
-        // Whose number it is may have changed since: held first, then asked again.
+        // Whose number it is may have changed since: held first, then asked again. This process is spared: it is of the
+        // family, too, but its parent is not.
         let Some(held) = Pid::from_raw(*pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
             continue;
         };
-        if parent(*pid).is_some_and(|parent| parent == own || family.contains(&parent)) {
+        if parent(*pid).is_some_and(|parent| family.contains(&parent)) {
             // Who ended meanwhile needs no signal.
             let _ = pidfd_send_signal(held, Signal::KILL);
         }

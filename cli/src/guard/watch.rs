@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     ffi::OsString,
+    fmt,
     io::{self, ErrorKind, Read, Write},
     os::{
         fd::{AsFd, OwnedFd},
@@ -41,9 +42,31 @@ use crate::{
     output::{LossyLines, tell},
 };
 
+/// The command that a guard stands behind: its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Owner {
+    /// `callsign run`.
+    Run,
+    /// `callsign hold`.
+    Hold,
+}
+
+/// As it is typed.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Run => "run",
+            Self::Hold => "hold",
+        })
+    }
+}
+
 /// Arguments of the hidden `callsign guard`. Its standard input is the node's socket.
 #[derive(clap::Args)]
 pub(crate) struct GuardArgs {
+    /// The command that has started the guard.
+    #[arg(long)]
+    of: Owner,
     /// How long the program has from the request to end until it is killed.
     #[arg(long, value_parser = duration::parse)]
     grace: Duration,
@@ -96,6 +119,7 @@ pub(crate) fn guard(args: &GuardArgs) -> Result<ExitCode> {
 
 struct Driver<'a> {
     guard: Guard,
+    of: Owner,
     command: &'a [OsString],
     clock: Clock,
     timer: OwnedFd,
@@ -113,7 +137,8 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(args: &'a GuardArgs) -> Result<Self> {
         let node = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        node.set_nonblocking(true).context("standard input is no socket: `callsign run` starts guards")?;
+        node.set_nonblocking(true)
+            .with_context(|| format!("standard input is no socket: `callsign {}` starts guards", args.of))?;
         let (signals, handlers) = UnixStream::pair()?;
         signals.set_nonblocking(true)?;
         // Only the node ends the guard. Handlers, and not "ignored", which the program would inherit.
@@ -123,6 +148,7 @@ impl<'a> Driver<'a> {
         }
         Ok(Self {
             guard: Guard::new(args.grace),
+            of: args.of,
             command: &args.command,
             clock: Clock::boot(),
             timer: timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?,
@@ -140,8 +166,8 @@ impl<'a> Driver<'a> {
     fn wait(&self) -> Result<()> {
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let it_value = match self.guard.wake_at() {
-            // A timer at 0 would be none.
-            Some(Time(at)) => Timespec::try_from(at.max(Duration::from_nanos(1)))?,
+            // Later than the last tick, and so never 0, which would be no timer.
+            Some(Time(at)) => Timespec::try_from(at)?,
             None => zero,
         };
         let at = Itimerspec { it_interval: zero, it_value };
@@ -254,8 +280,8 @@ impl<'a> Driver<'a> {
                 if let Some(program) = self.program {
                     let _ = kill_process_group(program, Signal::KILL);
                 }
+                // Of each that ends then a signal tells.
                 processes::kill_descendants()?;
-                self.reap(inputs)?;
             }
             Effect::Report(report) => self.report(report),
             Effect::Exit => self.is_over = true,
@@ -282,21 +308,52 @@ impl<'a> Driver<'a> {
 
     /// Only now: whoever reads standard error may be stopped, too.
     fn say_why(&self) {
-        let why = match self.guard.why() {
-            Some(Why::TrustEnded) => "did not say in time that it still leads, so its program was ended",
-            Some(Why::NodeGone) => "is gone, so its program was killed",
-            Some(Why::Asked) | None => return,
-        };
+        let Some(said) = self.guard.why().and_then(|why| in_words(self.of, why)) else { return };
         // Nor does anybody wait for who does not read.
         if let Ok((lines, _writing)) = LossyLines::to(io::stderr()) {
-            lines.say(&format!("callsign guard: `callsign run` {why}\n"));
+            lines.say(&said);
         }
     }
+}
+
+/// Why a program was ended, as the guard of this command says it. `None`: the command knows.
+fn in_words(of: Owner, why: Why) -> Option<String> {
+    let why = match (why, of) {
+        (Why::Asked, _) => return None,
+        (Why::NodeGone, _) => "is gone, so its program was killed",
+        (Why::TrustEnded, Owner::Run) => "did not say in time that it still leads, so its program was ended",
+        (Why::TrustEnded, Owner::Hold) => {
+            "did not say in time that it still holds the name, so its program was ended"
+        }
+    };
+    Some(format!("callsign guard: `callsign {of}` {why}\n"))
 }
 
 fn ended(status: WaitStatus) -> Ended {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(status), _) => Ended::Exit(status),
         (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn a_guard_speaks_of_the_command_that_has_started_it() {
+        let said = |of, why| in_words(of, why).unwrap();
+        for (of, command, does) in [(Owner::Run, "run", "leads"), (Owner::Hold, "hold", "holds the name")] {
+            let why = format!("did not say in time that it still {does}, so its program was ended");
+            assert_eq!(said(of, Why::TrustEnded), format!("callsign guard: `callsign {command}` {why}\n"));
+        }
+        let gone = "callsign guard: `callsign hold` is gone, so its program was killed\n";
+        assert_eq!(said(Owner::Hold, Why::NodeGone), gone);
+        for of in [Owner::Run, Owner::Hold] {
+            assert_eq!(in_words(of, Why::Asked), None, "the node knows why");
+            assert_eq!(Owner::from_str(&of.to_string(), false), Ok(of), "it is read as it is said");
+        }
     }
 }

@@ -4,7 +4,7 @@ use futures::FutureExt;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Two nodes of a cluster in memory.
 async fn two() -> [Hosted; 2] {
@@ -103,7 +103,7 @@ async fn the_actor_of_a_request_that_was_given_up_is_kept_for_the_next_one() {
     node.registries.first().unregister("x").await.unwrap();
     assert!(node.held().is_empty());
     assert!(lock(&node.actors).is_empty());
-    actor.wait(Some(PATIENCE)).await.expect("nobody needs it");
+    actor.wait(Some(CONDITION_TIMEOUT)).await.expect("nobody needs it");
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn an_actor_ends_with_a_no_of_the_registry_and_not_because_nothing_was_ask
     let actor = asked_before(&here, "x").await;
     assert_eq!(code(here.register(None, "x", How::default()).await), Some("taken"));
     assert!(lock(&here.actors).is_empty());
-    actor.wait(Some(PATIENCE)).await.expect("it does not hold the name, and never will");
+    actor.wait(Some(CONDITION_TIMEOUT)).await.expect("it does not hold the name, and never will");
 
     there.registries.first().drain().await;
     let actor = asked_before(&there, "y").await;
@@ -128,7 +128,7 @@ async fn an_actor_that_ended_by_itself_is_not_asked_with_and_has_ended() {
     for name in ["x", "y"] {
         let ended = asked_before(&node, name).await;
         ended.stop(None);
-        ended.wait(Some(PATIENCE)).await.expect("it ends");
+        ended.wait(Some(CONDITION_TIMEOUT)).await.expect("it ends");
     }
     assert_eq!(code(node.register(None, "x", How::default()).await), None, "another one has it");
     assert_eq!(code(node.end_actor(None, "y").await), None);
@@ -149,7 +149,7 @@ async fn an_actor_ends_when_its_name_is_given_up_unless_it_serves_others() {
         assert_eq!(code(node.unregister(None, name).await), None, "{name}");
     }
     assert_eq!(lock(&node.actors).keys().cloned().collect::<Vec<_>>(), [node.place(None, "other")]);
-    own.wait(Some(PATIENCE)).await.expect("nobody needs it");
+    own.wait(Some(CONDITION_TIMEOUT)).await.expect("nobody needs it");
     assert!(is_running(&node.shared));
 }
 
@@ -158,7 +158,7 @@ async fn a_name_is_elsewhere_if_another_node_has_got_it_since() {
     let [here, there] = two().await;
     let registered = here.register(None, "x", How::default()).await;
     let token = registered.map_err(|refusal| refusal.code).unwrap().token();
-    there.registries.first().wait_for(token, PATIENCE).await.unwrap();
+    there.registries.first().wait_for(token, CONDITION_TIMEOUT).await.unwrap();
     let held = |name: &str, token| Held {
         registry: "default".to_owned(),
         name: name.to_owned(),
@@ -179,7 +179,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, waits).await.is_ok(), "not so: {what}");
+    assert!(tokio::time::timeout(CONDITION_TIMEOUT, waits).await.is_ok(), "not so: {what}");
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn a_name_that_has_moved_here_moves_on_when_this_node_drains() {
         until("they know each other", is_known).await;
     }
     assert_eq!(code(a.register(None, "x", How::default()).await), None);
-    assert_eq!(code(a.transfer(None, "x", &NodeName::new("b").unwrap(), PATIENCE).await), None);
+    assert_eq!(code(a.transfer(None, "x", &NodeName::new("b").unwrap(), CONDITION_TIMEOUT).await), None);
     until("b has it", || b.held().len() == 1).await;
     let held = b.held();
     b.registries.first().drain().await;

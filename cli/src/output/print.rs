@@ -4,12 +4,11 @@
 //! full disk say, is said on standard error; what was done stays done.
 
 use std::{
-    fmt,
-    io::{self, ErrorKind, Write},
+    io::{self, Write},
     process::ExitCode,
 };
 
-use super::tell;
+use super::{tell, written::print_to};
 use crate::reply::Verdict;
 
 /// What a command did before it printed its answer.
@@ -43,22 +42,10 @@ pub(crate) fn line(text: &str) -> bool {
     stream.write_all(format!("{text}\n").as_bytes()).and_then(|()| stream.flush()).is_ok()
 }
 
-/// Writes a line to standard error. A line that cannot be written is dropped.
-pub(super) fn write_line(line: impl fmt::Display) {
-    let _ = print_to(io::stderr().lock(), &format!("{line}\n"));
-}
-
-/// Writes a text. A reader that is gone has read what it wanted.
-fn print_to(mut stream: impl Write, text: &str) -> io::Result<()> {
-    let written = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
-    match written {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+
     use super::*;
 
     /// Fails in this way.

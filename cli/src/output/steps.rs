@@ -11,7 +11,7 @@ use std::{
 
 use callsign_store::lock::lock;
 
-use super::print::write_line;
+use super::written::write_line;
 use crate::{colour::Colours, progress::Progress};
 
 /// The bar that is on the terminal. There is one, as there is one terminal.

@@ -7,7 +7,7 @@ use callsign_store::time::Time;
 /// How often it is started again where it is.
 pub(crate) const MOST_RESTARTS: usize = 3;
 /// Within this time. One that ran for longer starts with a clean slate.
-pub(crate) const WITHIN: Duration = Duration::from_secs(30);
+pub(crate) const RESTARTS_WITHIN: Duration = Duration::from_secs(30);
 /// How long it waits at least before it is started in the next term, after it has failed [`MOST_RESTARTS`] times in one. Shorter: one
 /// that is alone, and whose program cannot run, does little else than to be elected.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(crate) enum OnExit {
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Start it again: for the how-manieth time within [`WITHIN`].
+    /// Start it again: for the how-manieth time within [`RESTARTS_WITHIN`].
     Restart(usize),
     /// Give up the term.
     Release,
@@ -52,8 +52,8 @@ impl Restarts {
 
     /// The program has ended by itself, after it ran for `ran`.
     pub(crate) fn ended(&mut self, now: Time, ran: Duration) -> Next {
-        self.made.retain(|at| now.since(*at) < WITHIN);
-        if ran >= WITHIN {
+        self.made.retain(|at| now.since(*at) < RESTARTS_WITHIN);
+        if ran >= RESTARTS_WITHIN {
             self.pause = Duration::ZERO;
         }
         match self.on_exit {
@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(restarts.ended(at(0), BRIEFLY), Next::Release);
             assert_eq!(restarts.pause(), Duration::from_secs(seconds));
         }
-        assert_eq!(restarts.ended(at(100), WITHIN), Next::Release);
+        assert_eq!(restarts.ended(at(100), RESTARTS_WITHIN), Next::Release);
         assert_eq!(restarts.pause(), RESTART_PAUSE);
     }
 

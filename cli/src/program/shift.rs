@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     Allowed, Mandate, Plan,
-    restarts::{MOST_RESTARTS, Next, Restarts, WITHIN},
+    restarts::{MOST_RESTARTS, Next, RESTARTS_WITHIN, Restarts},
 };
 use crate::guard::{self, Ended, GuardHandle, Report, Why};
 
@@ -121,7 +121,7 @@ impl<M: Mandate> Worker<M> {
                 Next::Restart(count) => {
                     let say = &self.plan.say;
                     say.line(format_args!(
-                        "{how}: started again ({count} of {MOST_RESTARTS} times in {WITHIN:?})"
+                        "{how}: started again ({count} of {MOST_RESTARTS} times in {RESTARTS_WITHIN:?})"
                     ));
                     self.rest(BREATH).await;
                 }
@@ -150,7 +150,7 @@ impl<M: Mandate> Worker<M> {
     /// not start, or nobody saw how it ended.
     async fn run(&mut self, allowed: Allowed) -> (Option<Ended>, bool) {
         let plan = Arc::clone(&self.plan);
-        let mut handle = match GuardHandle::take(&plan.command, plan.grace, allowed.environment) {
+        let mut handle = match GuardHandle::take(plan.of, &plan.command, plan.grace, allowed.environment) {
             Ok(handle) => handle,
             Err(error) => {
                 plan.say.line(format_args!("no guard can be started: {error}"));

@@ -36,6 +36,7 @@ use callsign_store::{
     SharedStore,
     ids::{ClusterName, Epoch},
     keys::{ClusterKeys, ElectionKeys},
+    logged,
 };
 use futures::{StreamExt, stream::BoxStream};
 use tokio::sync::mpsc;
@@ -160,7 +161,7 @@ impl Oracle for LeaseOracle {
                 let both = config.zip(durable).filter(|(ours, durable)| ours != durable);
                 self.mismatch = both.map(|(ours, durable)| Mismatch { ours, durable });
                 if let Some(mismatch) = &self.mismatch {
-                    tracing::warn!(election = %context.election, member = %context.member,
+                    logged!(warn, election = %context.election, member = %context.member,
                         "the election is configured otherwise, and what is stored decides: {mismatch}");
                 }
                 Ok(Init::Ready)

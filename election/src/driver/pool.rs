@@ -32,7 +32,7 @@ mod replica;
 mod timing;
 
 use ranking::{age, term, top};
-pub use replica::{Pool, PoolFailed, Row};
+pub use replica::{Pool, PoolFailed, PoolRow};
 pub use timing::{PoolTiming, WrongPoolTiming};
 
 /// Reads the wall clock: the time since 1970 as this machine believes it.
@@ -50,7 +50,7 @@ pub struct PoolOracle<P> {
     priority: u32,
     me: Option<Context>,
     /// The row as it was last written.
-    written: Option<Row>,
+    written: Option<PoolRow>,
     /// The term in which it leads.
     leads: Option<Term>,
 }
@@ -77,7 +77,7 @@ impl<P: Pool> PoolOracle<P> {
     }
 
     /// The row as it was last written, if it still counts.
-    fn live(&self, now: Duration) -> Option<&Row> {
+    fn live(&self, now: Duration) -> Option<&PoolRow> {
         self.written.as_ref().filter(|row| self.timing.is_live(row, now))
     }
 
@@ -108,7 +108,7 @@ impl<P: Pool> PoolOracle<P> {
             self.leads = None;
         }
         let terms = self.written.as_ref().map_or(0, |row| row.terms);
-        let mut mine = before.unwrap_or_else(|| Row::joining(&me, terms, now));
+        let mut mine = before.unwrap_or_else(|| PoolRow::joining(&me, terms, now));
         mine.priority = self.priority;
         let others: Vec<_> =
             rows.iter().filter(|row| row.member != me.member && self.timing.is_live(row, now)).collect();
@@ -191,6 +191,25 @@ impl<P: Pool> Oracle for PoolOracle<P> {
         self.pool.upsert(row.clone()).await.map_err(PoolFailed::fault)?;
         (self.leads, self.written) = (None, Some(row));
         Ok(true)
+    }
+
+    /// Says in the pool that this peer does not want to lead any more. Also of one that follows: its row would keep those
+    /// behind it waiting until it expires.
+    async fn leave(&mut self, held: Option<&Grant<()>>) -> Result<bool, Fault> {
+        let Some(me) = &self.me else { return Ok(false) };
+        let rows = self.pool.rows().await.map_err(PoolFailed::fault)?;
+        let mine = rows.into_iter().find(|row| row.member == me.member && row.incarnation == me.incarnation);
+        // The answer to the claim of a term may have been lost, and what it noted with it.
+        let leads = self.leads.clone().or_else(|| mine.as_ref().and_then(term));
+        let was_there = leads.is_some_and(|leads| held.is_none_or(|held| held.term == leads));
+        if let Some(mut row) = mine.filter(|row| row.priority > 0 || row.leads_since.is_some()) {
+            (row.priority, row.leads_since) = (0, None);
+            self.pool.upsert(row.clone()).await.map_err(PoolFailed::fault)?;
+            self.written = Some(row);
+        }
+        // Noted last: another try has to say it again.
+        self.leads = None;
+        Ok(was_there)
     }
 
     fn signals(&mut self) -> BoxStream<'static, Signal> {

@@ -23,6 +23,7 @@ mod act;
 mod barred;
 mod delta;
 mod handoff;
+mod heard;
 mod lineage;
 mod plan;
 mod reading;
@@ -33,7 +34,9 @@ mod sweeper;
 mod taking_in;
 pub(crate) mod timing;
 mod types;
+mod view;
 mod wanted;
+mod watching;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -54,11 +57,13 @@ use self::{
     resting::Rest,
     silence::Silence,
     wanted::Wanted,
+    watching::Watched,
 };
 pub use self::{
     delta::{RowDelta, ViewDelta},
     timing::ElectorTiming,
-    types::{Effect, ElectorConfig, ElectorEvent, Input, Notice, OpId, View},
+    types::{Effect, ElectorConfig, ElectorEvent, Input, Notice, OpId},
+    view::View,
 };
 use crate::core::{past::Past, record::MembershipEvent, settings::Settings, sweep::Walk};
 
@@ -154,6 +159,7 @@ pub struct Elector {
     queue_limit: usize,
     wanted: Wanted,
     rest: Rest,
+    watched: Watched,
     doing: Option<(OpId, Doing)>,
     next_op: OpId,
     /// Whether to read as soon as possible.
@@ -205,6 +211,7 @@ impl Elector {
             reading: None,
             queue_limit: QUEUE_LIMIT,
             rest: Rest::default(),
+            watched: Watched::default(),
             doing: None,
             next_op: OpId(0),
             stale: true,
@@ -229,10 +236,14 @@ impl Elector {
         let mut fresh = false;
         match input {
             Input::Wake => self.wake_at = None,
+            Input::Notice(Notice::LeaderContact { epoch }) if self.hears_nothing_new(now, epoch) => {
+                self.silence.contact(now, epoch);
+                return;
+            }
             Input::Notice(notice @ (Notice::Applied { .. } | Notice::Contradicted { .. })) => {
                 self.on_known(notice, effects);
             }
-            Input::Notice(notice) => self.on_notice(now, notice),
+            Input::Notice(notice) => self.on_notice(now, notice, effects),
             Input::ReadDone { id, result } => match self.doing.take() {
                 Some((doing, Doing::Read)) if doing == id => fresh = self.on_read(now, result, effects),
                 Some((doing, Doing::Glance)) if doing == id => self.on_glance(now, result, effects),
@@ -282,7 +293,7 @@ impl Elector {
         self.view.as_ref()
     }
 
-    fn on_notice(&mut self, now: Time, notice: Notice) {
+    fn on_notice(&mut self, now: Time, notice: Notice, effects: &mut Vec<Effect>) {
         match notice {
             Notice::Session(session) => {
                 if session.is_some() && session != self.last_session {
@@ -297,9 +308,13 @@ impl Elector {
                     self.stale = true;
                 }
             }
-            Notice::Changed => self.look(now),
+            Notice::Changed => self.look(now, effects),
+            Notice::WatchFailed => self.watched = Watched::Nothing,
             Notice::LeaderContact { epoch } => self.stale |= self.silence.contact(now, epoch),
-            Notice::LinkDown { node } => self.silence.link(node, false),
+            Notice::LinkDown { node } => {
+                self.silence.link(node, false);
+                self.forget_barred();
+            }
             Notice::LinkUp { node, may_lead } => {
                 self.barred.other(&node, may_lead);
                 self.silence.link(node, true);
@@ -332,7 +347,7 @@ impl Elector {
                 self.stale |= self.wanted.name(nodes);
             }
             Notice::Rests(rests) => self.stale |= self.rest.turn_to(rests),
-            Notice::Delta(delta) => self.hear(now, delta),
+            Notice::Delta(delta) => self.take_delta(now, delta),
             Notice::Configure(change) => {
                 self.configure = Some(self.configure.unwrap_or_default().with(&change));
             }
@@ -430,7 +445,7 @@ impl Elector {
         }
         let turn = self.turns.iter().map(|(_, due)| *due).min();
         let silence = self.silence_due().filter(|due| *due > now);
-        let wake = [turn, silence, self.retry_assume_at(now), self.sweep_due()].into_iter().flatten().min();
+        let wake = [turn, silence, self.retry_handoff_at(now), self.sweep_due()].into_iter().flatten().min();
         self.wake(wake.map_or(self.poll_at, |at| at.min(self.poll_at)), effects);
     }
 

@@ -314,3 +314,22 @@ impl LogEnd {
 #[serde(transparent)]
 pub struct PositionRecord(pub Position);
 impl Record for PositionRecord {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_above_the_longest_is_read_as_the_longest() {
+        let shorter = Duration::from_secs(10);
+        for (written, read) in [(MAX_LEASE * 2, MAX_LEASE), (MAX_LEASE, MAX_LEASE), (shorter, shorter)] {
+            let (incarnation, number) = (Incarnation(7), SessionNumber(1));
+            let session = SessionRecord { incarnation, number, lease: written, beat: Beat(1), open: true };
+            let as_read = SessionRecord::from_value(&session.to_value());
+            assert_eq!(as_read, Ok(SessionRecord { lease: read, ..session }));
+            let lineage = Lineage { id: LineageId::default(), greatest_lease: written };
+            let as_read = Lineage::from_value(&lineage.to_value());
+            assert_eq!(as_read, Ok(Lineage { greatest_lease: read, ..lineage }));
+        }
+    }
+}

@@ -79,10 +79,9 @@ impl UnderWay {
             Effect::Watch { keys, since } => {
                 let watches: Vec<_> = keys.into_iter().map(|key| self.store.watch(key, since)).collect();
                 self.watch = Some(self.task("a watch of an elector", async move {
-                    // A watch that cannot be had is made up for by the poll.
-                    if select_all(watches).await.0.is_ok() {
-                        tell(Input::Notice(Notice::Changed));
-                    }
+                    // A watch that cannot be had is made up for by the poll, which asks for another.
+                    let ended = select_all(watches).await.0;
+                    tell(Input::Notice(if ended.is_ok() { Notice::Changed } else { Notice::WatchFailed }));
                 }));
             }
             Effect::WakeAt(at) => {

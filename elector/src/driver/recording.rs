@@ -24,6 +24,7 @@ use std::{
 };
 
 use callsign_store::ids::{ClusterName, Incarnation, NodeName, RegistryName};
+use callsign_store::logged;
 use rmp_serde::config::BytesMode;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -114,7 +115,7 @@ impl Recorder {
                 Some(recorder)
             }
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "not recorded");
+                logged!(warn, path = %path.display(), %error, "not recorded");
                 None
             }
         }
@@ -187,7 +188,7 @@ impl Recorder {
 
     fn give_up(&mut self, error: &io::Error) {
         if self.file.take().is_some() {
-            tracing::warn!(path = %self.path.display(), %error, "the recording ends here");
+            logged!(warn, path = %self.path.display(), %error, "the recording ends here");
         }
         self.buffer = Vec::new();
     }

@@ -14,6 +14,7 @@ use callsign_store::{
     clock::Clock,
     ids::SessionId,
     lock::lock,
+    logged,
     supervision::{Part, Supervisor},
     time::Time,
 };
@@ -471,17 +472,18 @@ impl State {
 
     fn emit(&mut self, event: &SessionEvent) {
         metrics::session_event(event);
+        let node = &self.shared.config.node;
         match event {
-            SessionEvent::StoreWentBack { .. } => tracing::error!("{event}"),
+            SessionEvent::StoreWentBack { .. } => logged!(error, %node, "{event}"),
             // That is how a node leaves.
-            SessionEvent::Lapsed { .. } if self.seen.is_leaving => tracing::info!("{event}"),
+            SessionEvent::Lapsed { .. } if self.seen.is_leaving => logged!(info, %node, "{event}"),
             SessionEvent::NameInUse { .. }
             | SessionEvent::Lapsed { .. }
             | SessionEvent::Lost { .. }
             | SessionEvent::Unreadable { .. }
             | SessionEvent::PeerUnreadable { .. }
-            | SessionEvent::Failed(_) => tracing::warn!("{event}"),
-            _ => tracing::info!("{event}"),
+            | SessionEvent::Failed(_) => logged!(warn, %node, "{event}"),
+            _ => logged!(info, %node, "{event}"),
         }
         match event {
             SessionEvent::Opened { .. } => {

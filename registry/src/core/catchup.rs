@@ -230,9 +230,7 @@ impl CatchUp {
             self.known = sources.donors().cloned().collect();
             let Some(from) = self.next_donor(sources).cloned() else {
                 // Nobody has a base to give. The log may still go back to its beginning.
-                self.ask_log(turn, replica);
-                self.not_before = now + NOBODY;
-                return;
+                return self.ask_log(turn, replica);
             };
             self.last_snapshot = splitmix(self.last_snapshot);
             let id = self.last_snapshot;
@@ -361,14 +359,10 @@ impl CatchUp {
         if asked != id {
             return Ok(Applied::default());
         }
-        let Some(result) = result else {
-            self.asked = Asked::Nothing;
-            self.not_before = now + NOBODY;
-            return Ok(Applied::default());
-        };
         self.asked = Asked::Nothing;
         // Unless it brings the replica on, nothing else would come of reading it again at once.
         self.not_before = now + NOBODY;
+        let Some(result) = result else { return Ok(Applied::default()) };
         let corrupt = |e: callsign_store::record::CorruptRecord| CorruptBatch::Malformed(e.to_string());
         let floor = result.value(0).map(|v| PositionRecord::from_value(v)).transpose().map_err(corrupt)?;
         let floor = floor.map_or(Position(1), |floor| floor.0);

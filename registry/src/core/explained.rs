@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use callsign_store::ids::Position;
 use serde::{Deserialize, Serialize};
 
-use crate::core::{entry::Entry, name::Name, watch::Change, why::Why};
+use crate::core::{entry::Entry, name::Name, watched::Change, why::Why};
 
 /// How many changes of a name are told at most.
 pub(crate) const MAX_TOLD: usize = 32;

@@ -13,15 +13,12 @@
 //! new place of a semaphore at most: so each place has a position of its own, and the tokens of those who hold it one after the
 //! other grow.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::fmt::Write as _;
 
-use callsign_store::ids::{Position, SessionId};
+use callsign_store::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
-use crate::core::{
-    name::{Name, RESERVED},
-    table::{RequestNumber, Row},
-};
+use crate::core::name::{Name, RESERVED};
 
 /// How the names of places in semaphores begin.
 const PLACE: &str = "\0s";
@@ -112,20 +109,6 @@ impl<'a> Membership<'a> {
         }
         let Self { group, limit } = Self::parse(name)?;
         limit.map(|limit| (group, limit))
-    }
-}
-
-/// Where a member stands among the others of its group: their order is the same on all nodes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Standing {
-    pub position: Position,
-    pub session: Arc<SessionId>,
-    pub request: RequestNumber,
-}
-
-impl Standing {
-    pub fn of(row: &Row) -> Self {
-        Self { position: row.position, session: row.session.clone(), request: row.request }
     }
 }
 

@@ -34,8 +34,9 @@ use crate::core::{
     message::Message,
 };
 
-/// How long the old leader may take to step down. Shorter: its commit in flight is settled by the fence instead.
-/// Longer: an old leader that hangs holds up the new one.
+/// How long the old leader may take to say how far its log goes. It settles no commit before: its term is over, and the
+/// end of the log is read in any case. Shorter: one that is only busy is not waited for. Longer: one that hangs holds up
+/// the new one.
 const TRANSFER: Duration = Duration::from_secs(1);
 
 /// A read that has not answered for so long is begun again.
@@ -107,11 +108,14 @@ impl Handoff {
         self.term.epoch
     }
 
-    /// The old leader has stepped down.
-    pub(crate) fn on_transferred(&mut self, now: Time, by: &NodeName, epoch: Epoch) {
-        if epoch == self.term.epoch && matches!(&self.stage, Stage::Transfer { from, .. } if from == by) {
+    /// A node says that it has stepped down. Returns whether that is the old leader, and was waited for.
+    pub(crate) fn on_transferred(&mut self, now: Time, by: &NodeName, epoch: Epoch) -> bool {
+        let is_awaited = matches!(&self.stage, Stage::Transfer { from, .. } if from == by);
+        let has_stepped_down = epoch == self.term.epoch && is_awaited;
+        if has_stepped_down {
             self.stage = Stage::Due { at: now };
         }
+        has_stepped_down
     }
 
     /// The link to a node is down: nobody waits for it.

@@ -39,7 +39,6 @@ use callsign_store::{
 };
 use callsign_transport::Kind;
 
-pub use self::gives::OnTake;
 use self::{
     asking::Asking,
     decided::AllDecided,
@@ -57,7 +56,9 @@ pub(crate) use self::{
     offers::decline,
     starts::Starter,
     takes::{Disowned, Wanted},
+    verdicts::UNANSWERED,
 };
+pub use crate::core::input::OnTake;
 use crate::{
     core::{
         entry::Entry,

@@ -22,7 +22,7 @@ pub use self::{
     effects::{Effect, Tell},
     events::{Drained, Event},
 };
-use crate::core::{message::Message, name::Name, select::Select, taking::Decline, watch::WatchId};
+use crate::core::{message::Message, name::Name, select::Select, taking::Decline, watched::WatchId};
 
 /// A reading of the node's clock, and of its session at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -146,6 +146,18 @@ pub enum OnLapse {
     Stop,
     /// It is told, and has to hold still until it is told that trust resumed.
     Suspend,
+}
+
+/// Whether a name is given to an actor that asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OnTake {
+    /// It is not.
+    #[default]
+    Refuse,
+    /// It is, with data.
+    Give,
+    /// It is, and it is offered to others when the node drains.
+    Offer,
 }
 
 /// What an actor that asked to be told is told.

@@ -17,7 +17,7 @@ use callsign_elector::{
 use callsign_store::{
     Version,
     ids::{Epoch, NodeName, Position, SessionId},
-    planted,
+    planted, printable,
 };
 use callsign_transport::{Kind, VariantName};
 use serde::{Deserialize, Serialize};
@@ -373,8 +373,9 @@ impl Message {
         let message = Self::deserialize(&mut reader).map_err(|error| {
             let name = rmp_serde::from_slice::<VariantName>(body).ok();
             match name.and_then(VariantName::unknown_to::<Self>) {
-                Some(name) => BadMessage::Unknown(name),
-                None => BadMessage::Malformed(error.to_string()),
+                // Both may quote what the other side wrote.
+                Some(name) => BadMessage::Unknown(printable(&name)),
+                None => BadMessage::Malformed(printable(&error.to_string())),
             }
         })?;
         let traced = if wants { traced::behind(&mut reader) } else { Vec::new() };

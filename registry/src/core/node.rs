@@ -19,7 +19,7 @@
 //!
 //! Promises: a registry hears everything that the session says from its joining on, and first how the session is then; the session
 //! hears that the node leads while it leads some registry, and observes all others unless others look after each of its registries;
-//! the node is linked to the members of all its registries; a node that leaves, or has failed, closes its session, and is gone when that
+//! the node is linked to the members of all its registries, and to the incarnations of the last sessions that one of these knows; a node that leaves, or has failed, closes its session, and is gone when that
 //! is confirmed; a registry knows what the node may do by its certificate before it joins, and hears of each change.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,7 +30,7 @@ use callsign_elector::{
 };
 use callsign_store::{
     Time,
-    ids::{NodeName, RegistryName},
+    ids::{Incarnation, NodeName, RegistryName, SessionId, SessionNumber},
     planted,
 };
 
@@ -39,7 +39,7 @@ use callsign_transport::Permits;
 use super::{
     input::Input,
     leaving::{Leaving, LeavingEffect, LeavingInput, LeavingTimes},
-    registry::Told,
+    told::Told,
 };
 
 /// What can happen to a node, beside what happens in its registries.
@@ -53,6 +53,8 @@ pub enum NodeInput {
     Tells(RegistryName, session::Input),
     /// The members of a registry, and where they are.
     Members(RegistryName, Vec<(NodeName, String)>),
+    /// Sessions of other nodes that a registry knows to be open. Another registry may know of later ones.
+    Open(Vec<SessionId>),
     /// What it may do, by its certificate. Until this is said, everything.
     Permits(Permits),
     /// Something that matters to a node that leaves.
@@ -72,6 +74,8 @@ pub enum NodeEffect {
     Trusted(RegistryName),
     /// Be linked to these nodes, and to no others.
     Peers(BTreeMap<NodeName, String>),
+    /// This is the last incarnation of a node. Links cannot tell which of two is the later one.
+    Confirmed(NodeName, Incarnation),
     /// A step of leaving.
     Leaving(LeavingEffect),
 }
@@ -93,6 +97,8 @@ pub struct NodeCore {
     rests_in: BTreeMap<RegistryName, BTreeSet<NodeName>>,
     /// The members of each registry, and where they are.
     members: BTreeMap<RegistryName, Vec<(NodeName, String)>>,
+    /// The last session of each of them that some registry knew to be open.
+    last_open: BTreeMap<NodeName, SessionNumber>,
 }
 
 impl NodeCore {
@@ -111,6 +117,7 @@ impl NodeCore {
             leads: BTreeSet::new(),
             rests_in: BTreeMap::new(),
             members: BTreeMap::new(),
+            last_open: BTreeMap::new(),
         })
     }
 
@@ -175,8 +182,11 @@ impl NodeCore {
             }
             NodeInput::Members(registry, members) => {
                 self.members.insert(registry, members);
-                effects.push(NodeEffect::Peers(self.peers()));
+                let peers = self.peers();
+                self.last_open.retain(|node, _| peers.contains_key(node));
+                effects.push(NodeEffect::Peers(peers));
             }
+            NodeInput::Open(sessions) => self.confirm(sessions, effects),
             NodeInput::Permits(permits) if permits != self.permits => {
                 self.permits = permits;
                 self.joined.iter().for_each(|registry| Self::tell_permits(registry, &self.permits, effects));
@@ -269,6 +279,17 @@ impl NodeCore {
             Observed::Only(self.rests_in.values().flatten().cloned().collect())
         } else {
             Observed::All
+        }
+    }
+
+    /// The numbers of a node's sessions only grow: a registry that has not read for a while may know of a former one only.
+    fn confirm(&mut self, sessions: Vec<SessionId>, effects: &mut Vec<NodeEffect>) {
+        for SessionId { node, incarnation, number } in sessions {
+            let last = self.last_open.entry(node.clone()).or_insert(number);
+            if number >= *last {
+                *last = number;
+                effects.push(NodeEffect::Confirmed(node, incarnation));
+            }
         }
     }
 

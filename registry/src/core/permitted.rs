@@ -1,10 +1,14 @@
 //! Which session may hold which name, by the certificates of nodes.
 //!
-//! A leader asks it for the session that *will* hold a name, wherever a grant is decided, and nowhere else: so what was granted is
-//! never refused when it is asked again, and nobody is refused what it gives up. What a node may do is known from its latest link.
+//! A leader asks it for the session that *will* hold a name, wherever a grant is decided. A holder asks it before it gives a name away,
+//! so that the data go to nobody who may not have the name. Nobody else asks: so what was granted is never refused when it is asked
+//! again, and nobody is refused what it gives up. What a node may do is known from its latest link.
 //! It stays known when that link is down, for requests that wait; a link that is made anew says it anew.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use callsign_store::{
     ids::{NodeName, SessionId},
@@ -62,8 +66,19 @@ impl Permitted {
 
     /// Whether a session may hold a name. Of a membership, the name of the group counts.
     pub(crate) fn check(&self, session: &SessionId, name: &str) -> Result<(), NotPermitted> {
-        let is_own = session.node == self.me || planted!("permits-of-the-leader");
-        let permits = if is_own { Some(&self.own) } else { self.peers.get(&session.node) };
+        self.check_node(&session.node, name)
+    }
+
+    /// The other nodes that are known to be refused a name.
+    pub(crate) fn refused(&self, name: &str) -> BTreeSet<NodeName> {
+        let is_refused =
+            |node: &&NodeName| matches!(self.check_node(node, name), Err(NotPermitted::Others(_)));
+        self.peers.keys().filter(is_refused).cloned().collect()
+    }
+
+    fn check_node(&self, node: &NodeName, name: &str) -> Result<(), NotPermitted> {
+        let is_own = *node == self.me || planted!("permits-of-the-leader");
+        let permits = if is_own { Some(&self.own) } else { self.peers.get(node) };
         let permits = permits.ok_or(NotPermitted::Unknown)?;
         let Some(allowed) = permits.names() else { return Ok(()) };
         let membership = Membership::of(name);
@@ -95,8 +110,11 @@ mod tests {
         assert_eq!(permitted.check(&session("a"), "x"), Ok(()));
         assert_eq!(permitted.check(&session("b"), "shop/x"), Err(NotPermitted::Unknown), "no link yet");
         permitted.linked(&session("b").node, shop.clone());
+        permitted.linked(&session("c").node, Permits::default());
         assert_eq!(permitted.check(&session("b"), "shop/x"), Ok(()));
         assert_eq!(permitted.check(&session("b"), "x"), refused());
+        assert_eq!(permitted.refused("x"), BTreeSet::from([session("b").node]));
+        assert_eq!(permitted.refused("shop/x"), BTreeSet::new());
         for (group, result) in [
             (GroupId::group("shop/room"), Ok(())),
             (GroupId::semaphore("shop/gpu", 2), Ok(())),

@@ -15,14 +15,15 @@ use std::collections::VecDeque;
 use callsign_elector::elector::ElectorTiming;
 use callsign_elector::{
     elector::{self, Elector, ElectorConfig, ElectorEvent, View},
-    session::{self, Observed, SessionEvent},
+    session::{self, Observed},
 };
 #[cfg(any(test, feature = "cores", feature = "fuzz"))]
 use callsign_store::ids::ClusterName;
-use callsign_store::ids::{Incarnation, NodeName, RegistryName};
+use callsign_store::ids::{NodeName, RegistryName};
 use callsign_store::planted;
 use serde::{Deserialize, Serialize};
 
+pub use crate::core::told::Told;
 use crate::core::{
     input::{Effect, Event, Input, Now},
     leaving::LeavingInput,
@@ -51,17 +52,6 @@ const KEPT_ASKED: usize = 4096;
 /// All queues, in the order in which a driver takes from them.
 pub const QUEUES: [Queue; 4] = [Queue::OfLinks, Queue::OfSession, Queue::OfElector, Queue::OfMember];
 
-/// What one core of a node is told, by another or from outside.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Told {
-    /// To the session of the node.
-    Session(session::Input),
-    /// To the elector of the registry.
-    Elector(elector::Input),
-    /// To its member.
-    Member(Input),
-}
-
 /// What this core asks of whoever steps it, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RegistryEffect {
@@ -71,8 +61,6 @@ pub enum RegistryEffect {
     Member(Effect),
     /// To be told to the node.
     ToNode(NodeInput),
-    /// The session of this incarnation is open. Links cannot tell which of two incarnations is the later one.
-    Confirmed(NodeName, Incarnation),
 }
 
 /// What a node is in one registry.
@@ -210,10 +198,10 @@ impl<T: Table> RegistryCore<T> {
 
     fn tell_links(&mut self, view: &View, effects: &mut Vec<RegistryEffect>) {
         let me = self.member.me();
-        for (_, row) in view.members.iter().filter(|(node, _)| *node != me) {
-            if view.sessions.is_open(&row.session) && !planted!("nobody-is-confirmed") {
-                effects.push(RegistryEffect::Confirmed(row.session.node.clone(), row.session.incarnation));
-            }
+        let others = view.members.iter().filter(|(node, _)| *node != me).map(|(_, row)| &row.session);
+        let open: Vec<_> = others.filter(|session| view.sessions.is_open(session)).cloned().collect();
+        if !open.is_empty() && !planted!("nobody-is-confirmed") {
+            effects.push(RegistryEffect::ToNode(NodeInput::Open(open)));
         }
         let members: Vec<_> =
             view.members.iter().map(|(node, row)| (node.clone(), row.address.clone())).collect();
@@ -277,33 +265,5 @@ impl<T: Table> RegistryCore<T> {
             _ => None,
         });
         asked.extend(carried.skip(known));
-    }
-}
-
-impl Told {
-    /// What an event of the node's session is to the elector and the member of each registry of the node.
-    pub fn of_session(event: SessionEvent) -> impl Iterator<Item = Self> {
-        let (notice, input) = match event {
-            SessionEvent::Opened { session } => {
-                (Some(elector::Notice::Session(Some(session.clone()))), Some(Input::SessionOpened(session)))
-            }
-            SessionEvent::Lapsed { session } => {
-                (Some(elector::Notice::Session(None)), Some(Input::SessionLapsed(session)))
-            }
-            SessionEvent::Resumed { session } if planted!("resumed-without-elector") => {
-                (None, Some(Input::SessionResumed(session)))
-            }
-            SessionEvent::Resumed { session } => {
-                (Some(elector::Notice::Session(Some(session.clone()))), Some(Input::SessionResumed(session)))
-            }
-            SessionEvent::Lost { .. } => (Some(elector::Notice::Session(None)), Some(Input::SessionLost)),
-            SessionEvent::Lineage { lineage, since } => {
-                (Some(elector::Notice::Lineage { lineage, since }), Some(Input::Lineage(lineage)))
-            }
-            SessionEvent::PeerClosed(_) => (Some(elector::Notice::Changed), None),
-            _ => (None, None),
-        };
-        let notice = notice.map(|notice| Self::Elector(elector::Input::Notice(notice)));
-        notice.into_iter().chain(input.map(Self::Member))
     }
 }

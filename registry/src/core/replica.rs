@@ -99,9 +99,7 @@ impl<T: Table> Replica<T> {
 
     /// Remembers what changes from here on.
     pub(crate) fn remember(&mut self) {
-        if !self.memory.is_on() {
-            self.memory.turn_on(self.based.then(|| self.position()));
-        }
+        self.memory.turn_on(self.based.then(|| self.position()));
     }
 
     /// Nobody wants to know any more.
@@ -213,14 +211,14 @@ impl<T: Table> Replica<T> {
         self.based
     }
 
-    /// Empties the table, and takes it for the prefix of no batch. Right only if the log still has its first one.
+    /// Empties the table, and takes it for the prefix of no batch. Right only without a base, and if the log still has its
+    /// first one.
     pub fn base_on_nothing(&mut self) {
         // Of a replica that has forgotten what it applied there may be rows left.
         self.rows.hide_all(Position(u64::MAX));
         self.installing = None;
         self.end = LogEnd::default();
         self.based = true;
-        self.memory.lose();
         self.memory.begin_at(Position(0));
         self.past.forget();
         self.past.reset_at(Position(0));
@@ -247,9 +245,8 @@ impl<T: Table> Replica<T> {
         }
     }
 
-    /// Passes over the log up to its end. Right only if the next batch resets.
+    /// Passes over the log up to its end. Right only without a base, and if the next batch resets.
     pub fn skip_to(&mut self, end: LogEnd) {
-        self.lose_memories();
         self.end = end;
     }
 

@@ -16,12 +16,7 @@ use std::{
 use callsign_store::ids::{Position, SessionId, deserialize_count};
 use callsign_transport::Kind;
 
-use crate::core::{
-    entry::Entry,
-    group::{Membership, Standing},
-    meta::Meta,
-    name::Name,
-};
+use crate::core::{entry::Entry, group::Membership, meta::Meta, name::Name};
 
 /// A request's number among those of its session.
 #[derive(
@@ -63,6 +58,20 @@ pub struct Row {
     pub more: Option<Arc<More>>,
     /// How its name is found among those of the session.
     pub slot: Slot,
+}
+
+/// Where a member stands among the others of its group: their order is the same on all nodes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Standing {
+    pub position: Position,
+    pub session: Arc<SessionId>,
+    pub request: RequestNumber,
+}
+
+impl Standing {
+    pub fn of(row: &Row) -> Self {
+        Self { position: row.position, session: row.session.clone(), request: row.request }
+    }
 }
 
 /// What a row has beyond its registration.

@@ -12,6 +12,7 @@ use callsign_elector::{
 use callsign_store::{
     Clock, SharedStore,
     ids::RegistryName,
+    logged,
     supervision::{Part, Supervisor},
 };
 use callsign_transport::{Endpoint, LinkId, Subscription, Watches};
@@ -26,7 +27,7 @@ use crate::{
         registry::{RegistryCore, RegistryEffect, Told},
     },
     driver::{metrics::OfRegistry, shared::SharedTable},
-    status::{Rows, Status},
+    status::{Status, of_member::Rows},
 };
 
 mod callers;
@@ -297,11 +298,7 @@ impl Driver {
             Told::Member(Input::LinkUp { .. }) => self.metrics.link("up"),
             Told::Member(Input::LinkDown { .. }) => self.metrics.link("down"),
             Told::Member(Input::Message { message, .. }) => self.metrics.received(message),
-            Told::Member(Input::RunHandoff { leader, epoch })
-                if *leader == self.shared.status.load().node =>
-            {
-                self.metrics.handoff_begins(*epoch);
-            }
+            Told::Member(Input::RunHandoff { epoch, .. }) => self.metrics.handoff_begins(*epoch),
             _ => {}
         }
     }
@@ -319,8 +316,8 @@ impl Driver {
         let former = self.shared.status.load();
         if **former != status {
             if status.nobody_may_lead() && !former.nobody_may_lead() {
-                let (registry, node) = (&self.channel, &status.node);
-                tracing::warn!(registry, %node, "nobody leads, and by their certificates or priorities no member may");
+                let (registry, node) = (self.shared.registry.as_str(), &status.node);
+                logged!(warn, registry, %node, "nobody leads, and by their certificates or priorities no member may");
             }
             self.metrics.status(&status, self.shared.table.count());
             self.shared.status.store(Arc::new(status));

@@ -78,6 +78,7 @@ mod page;
 mod refusal;
 mod registries;
 mod routes;
+mod shared;
 mod shown;
 #[cfg(feature = "election")]
 mod singletons;
@@ -94,7 +95,7 @@ use self::{
     access::Access,
     extract::Query,
     history::Histories,
-    routes::{Render, Shared},
+    shared::{Render, Shared},
 };
 pub use self::{
     refusal::{HttpRefusal, HttpVerdict},
@@ -108,7 +109,7 @@ use crate::Registry;
 pub mod command {
     pub use super::{
         extract::{Body, Nothing, Query},
-        routes::millis,
+        shared::millis,
         shown::{exact, settings},
     };
 }

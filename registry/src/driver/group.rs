@@ -16,12 +16,12 @@ use ractor::ActorRef;
 use crate::{
     core::{
         entry::Entry,
-        group::{GroupId, Standing},
+        group::GroupId,
         input::Call,
         meta::Meta,
         name::{Name, check_name},
         rank::rank,
-        table::Row,
+        table::{Row, Standing},
     },
     driver::{
         registration::{Held, NotHeld, Registration},

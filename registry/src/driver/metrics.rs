@@ -30,7 +30,7 @@ use crate::{
 pub(crate) use self::{answered::Answered, asked::Asked};
 
 /// What this crate counts itself.
-const OWN: &[Metric] = &[
+const OWN_METRICS: &[Metric] = &[
     Metric::counter("callsign_registry_calls_total", &["registry", "call", "outcome"])
         .of("register, start, take, offer, update, unregister and consistent reads that this node's member answered, by outcome"),
     Metric::histogram("callsign_registry_call_seconds", &["registry", "call"], Unit::Seconds)
@@ -76,7 +76,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
     let of_elections = callsign_election::metrics::METRICS;
     #[cfg(not(feature = "election"))]
     let of_elections = &[];
-    OWN.iter().chain(of_elections).chain(callsign_elector::metrics::METRICS)
+    OWN_METRICS.iter().chain(of_elections).chain(callsign_elector::metrics::METRICS)
 }
 
 /// Tells the recorder that is installed what everything means. Call it once, after installing one.
@@ -242,7 +242,8 @@ impl OfRegistry {
         self.count(Counted::Link, event, "", 1);
     }
 
-    /// This node is asked to take over. Asked again, it is still the same handoff.
+    /// This node is asked to take over, or another one, which serves then in its place. Asked again, it is still the
+    /// same handoff.
     pub(crate) fn handoff_begins(&mut self, epoch: Epoch) {
         if self.handoff_since.is_none_or(|(known, _)| known != epoch) {
             self.handoff_since = Some((epoch, Instant::now()));

@@ -22,7 +22,7 @@ use tokio::sync::{Mutex, MutexGuard, Semaphore, SemaphorePermit, oneshot};
 use crate::{
     core::name::{BadName, Name, check_name},
     driver::registry::Registry,
-    error::{LookupError, WhereisError},
+    error::{LookupError, WhereisError, shown},
 };
 
 /// What tells of most changes does not tell of a session that resumes, nor of a local actor that is ending.
@@ -73,7 +73,7 @@ pub enum CastError<M> {
         waiting: usize,
     },
     /// Nobody who holds the name could be reached in time.
-    #[error("not sent within {waited:?}")]
+    #[error("not sent within {}", shown(*waited))]
     TooLate {
         /// The message.
         message: M,
@@ -156,7 +156,7 @@ pub enum CallError {
     #[error("sent, and not answered")]
     NotAnswered,
     /// It was sent, and no answer came in time. It may be carried out, now or later. It was not repeated.
-    #[error("sent, and not answered within {waited:?}")]
+    #[error("sent, and not answered within {}", shown(*waited))]
     TimedOut {
         /// How long was waited, from the beginning of the call.
         waited: Duration,

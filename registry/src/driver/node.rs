@@ -15,9 +15,10 @@ use callsign_store::{
     ids::{ClusterName, Epoch, Incarnation, NodeName, RegistryName, SessionId},
     keys::ClusterKeys,
     lock::lock,
+    logged,
     supervision::{Part, Supervisor},
 };
-use callsign_transport::{Endpoint, EndpointConfig, Keys, KeysRefused, Permits, Tasks};
+use callsign_transport::{Endpoint, EndpointConfig, Keys, KeysRefused, PeerId, Permits, Tasks};
 use futures::{FutureExt, future::BoxFuture};
 
 use crate::{
@@ -315,6 +316,9 @@ impl Node {
                 let peers = peers.into_iter().map(|(node, address)| (node.as_str().into(), address));
                 self.endpoint.set_peers(peers.collect());
             }
+            NodeEffect::Confirmed(node, incarnation) => {
+                self.endpoint.confirm(&PeerId::new(node.as_str(), incarnation.0));
+            }
             NodeEffect::Leaving(effect) => self.carry_out_leaving(effect),
         }
     }
@@ -331,7 +335,7 @@ impl Node {
     fn takes_permits(self: &Arc<Self>, former: &Permits) {
         let permits = self.endpoint.permits();
         if permits != *former {
-            tracing::info!(node = %self.name, "by the certificate of this node, {permits}");
+            logged!(info, node = %self.name, "by the certificate of this node, {permits}");
         }
         self.step(NodeInput::Permits(permits));
     }

@@ -10,6 +10,19 @@ mod monitor;
 mod name;
 mod queue;
 
+use callsign_election::{Context, Fault, Init};
+
+use crate::driver::registry::Registry;
+
 pub use monitor::{MonitorEvent, MonitorSettings, Monitored};
 pub use name::RegistryOracle;
 pub use queue::{ChecksFence, QueueOracle};
+
+/// The member of an election that a registry decides is the node.
+fn init(registry: &Registry, context: &Context) -> Result<Init, Fault> {
+    let node = registry.node();
+    if context.member.as_str() == node {
+        return Ok(Init::Ready);
+    }
+    Err(Fault::Fatal(format!("the member is {}, and has to be the node, {node}", context.member)))
+}

@@ -14,7 +14,7 @@ use callsign_store::{
     ids::{NodeName, Position},
     in_full,
     lock::lock,
-    planted,
+    logged, planted,
     supervision::{Supervisor, caught},
 };
 use callsign_transport::{Kind, RemoteMessage, trace::SPANS};
@@ -249,7 +249,7 @@ async fn take<M: RemoteMessage>(
     let done = caught("what becomes of a name that has moved", async move { moved(taken).await }).await;
     if let Err(error) = done.and_then(|done| done.map_err(|error| in_full(&*error).to_string())) {
         let node = registry.node();
-        tracing::warn!(%node, %name, %error, "a name that has moved here is given up");
+        logged!(warn, %node, ?name, %error, "a name that has moved here is given up");
         if planted!("of-no-use-and-kept") {
             return Ok(());
         }

@@ -377,10 +377,7 @@ impl Registry {
     /// [`links_to`](MemberInfo::links_to) and [`behind`](MemberInfo::behind) of the [members](Self::members) a moment later, and for 5 s. They are asked once a second at the most,
     /// however often this is called, and never unless it is.
     pub fn ask_for_links(&self) {
-        // Nobody would take it.
-        if !self.shared.has_ended() {
-            self.shared.push(Input::AskForLinks);
-        }
+        self.shared.push(Input::AskForLinks);
     }
 
     /// What this node knows of the registry. Does not wait for anything.

@@ -2,6 +2,8 @@
 
 mod complete;
 mod groups;
+#[cfg(test)]
+mod racing;
 
 use std::{
     collections::BTreeMap,
@@ -24,10 +26,9 @@ use self::{complete::Changes, groups::Groups};
 pub(crate) use self::{complete::Complete, groups::Seat};
 use crate::core::{
     entry::Entry,
-    group::Standing,
     name::{Name, RESERVED},
     select::Select,
-    table::{Row, Slot, Table},
+    table::{Row, Slot, Standing, Table},
 };
 
 // Seeded by the node's entropy, so that nobody outside can guess it; about three times as fast as the standard hasher.

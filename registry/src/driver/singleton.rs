@@ -60,7 +60,7 @@ use callsign_election::{
     Campaign, Leadership, LeaseOracle, Oracle,
     campaign::{CampaignStatus, End, StopError, Transitions},
 };
-use callsign_store::{ids::Epoch, in_full};
+use callsign_store::{ids::Epoch, in_full, logged};
 use callsign_transport::RemoteMessage;
 use futures::{FutureExt, future::BoxFuture};
 use ractor::ActorCell;
@@ -108,7 +108,7 @@ impl<O: Oracle> Ends for Inner<O> {
     fn end(self: Arc<Self>) -> BoxFuture<'static, ()> {
         async move {
             if let Err(error) = self.stop().await {
-                tracing::warn!(error = %in_full(&error), "a singleton of a node that leaves");
+                logged!(warn, error = %in_full(&error), "a singleton of a node that leaves");
             }
         }
         .boxed()

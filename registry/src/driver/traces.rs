@@ -14,6 +14,7 @@ use callsign_store::{
     ids::{NodeName, Position},
     in_full,
     lock::lock,
+    logged,
 };
 use callsign_transport::trace::{SPANS, TraceContext};
 use futures::FutureExt;
@@ -52,7 +53,7 @@ impl Traces {
             let context = match TraceContext::parse(parent) {
                 Ok(context) => context.with_state(state.unwrap_or_default()),
                 Err(why) => {
-                    tracing::debug!(peer = %from, "a trace is not gone on with: {why}");
+                    logged!(debug, peer = %from, "a trace is not gone on with: {why}");
                     continue;
                 }
             };

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ractor::SpawnErr;
 
+use super::shown;
 use crate::error::{LookupError, RegisterError};
 
 /// Why a message was not sent to a group.
@@ -54,7 +55,7 @@ pub enum AcquireError {
     #[error("the place was lost while others held")]
     Lost,
     /// Others held for so long. The place is given up.
-    #[error("others held for {waited:?}")]
+    #[error("others held for {}", shown(*waited))]
     TimedOut {
         /// How long was waited.
         waited: Duration,

@@ -8,6 +8,7 @@ use callsign_store::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::shown;
 use crate::{
     core::{
         entry::Entry,
@@ -43,7 +44,7 @@ pub enum TakeError {
         token: Position,
     },
     /// This node's replica is not as far as the token. Nothing was asked.
-    #[error("this node is at {at} after {waited:?}, and does not know the holder of {name:?} under {wanted}")]
+    #[error("this node is at {at} after {}, and does not know the holder of {name:?} under {wanted}", shown(*waited))]
     Behind {
         /// The name asked for.
         name: String,
@@ -110,7 +111,7 @@ pub enum OfferError {
         why: Decline,
     },
     /// The member neither asked for the name nor declined it in time. If it asks yet, it may get the name.
-    #[error("{node} neither took {name:?} nor declined it within {waited:?}")]
+    #[error("{node} neither took {name:?} nor declined it within {}", shown(*waited))]
     Silent {
         /// The name.
         name: String,
@@ -123,7 +124,7 @@ pub enum OfferError {
     #[error("the session of this node is not trusted, or the time was over before anything was offered")]
     Lapsed,
     /// The name was offered, and it is not known what becomes of that: look the name up.
-    #[error("it is not known after {waited:?} whether {name:?} has moved")]
+    #[error("it is not known after {} whether {name:?} has moved", shown(*waited))]
     Unknown {
         /// The name.
         name: String,

@@ -8,6 +8,7 @@ use callsign_store::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::shown;
 use crate::core::{entry::Entry, meta::MetaError, name::BadName};
 
 /// Why a name was not registered.
@@ -46,7 +47,7 @@ pub enum RegisterError {
     #[error("this node's session has lapsed")]
     Lapsed,
     /// The store takes no commits from this node. Nothing was sent, so the name is not held by this call.
-    #[error("the store has taken no commit for {lasting:?}")]
+    #[error("the store has taken no commit for {}", shown(*lasting))]
     StoreUnavailable {
         /// For how long, as this node has seen.
         lasting: Duration,
@@ -76,7 +77,7 @@ pub enum RegisterError {
     },
     /// The request was sent and no verdict came in time: the name may or may not be held by the caller, now or
     /// later. Registering the same actor again is safe, and finds out.
-    #[error("the outcome of registering {name:?} is unknown after {waited:?}")]
+    #[error("the outcome of registering {name:?} is unknown after {}", shown(*waited))]
     Unknown {
         /// The name asked for.
         name: String,
@@ -145,7 +146,7 @@ pub enum NotStarted {
     #[error(transparent)]
     Register(#[from] RegisterError),
     /// Somebody else was starting it, and had not done so in time. Nothing was started by this call.
-    #[error("somebody else has been starting {name:?} for {waited:?}")]
+    #[error("somebody else has been starting {name:?} for {}", shown(*waited))]
     StillStarting {
         /// The name asked for.
         name: String,
@@ -219,7 +220,7 @@ pub enum UnregisterError {
         holder: Option<Entry>,
     },
     /// This node has given the name up and will see it freed, but that is not done yet: no verdict came in time.
-    #[error("{name:?} is given up, but not freed yet after {waited:?}")]
+    #[error("{name:?} is given up, but not freed yet after {}", shown(*waited))]
     Pending {
         /// The name.
         name: String,
@@ -228,7 +229,7 @@ pub enum UnregisterError {
     },
     /// The store takes no commits from this node, and calls are to fail then
     /// ([`Config::on_outage`](crate::Config::on_outage)). Nothing was changed: the name is held as before.
-    #[error("the store has taken no commit for {lasting:?}")]
+    #[error("the store has taken no commit for {}", shown(*lasting))]
     StoreUnavailable {
         /// For how long, as this node has seen.
         lasting: Duration,
@@ -278,7 +279,7 @@ pub enum UpdateError {
     Lapsed,
     /// The store takes no commits from this node, and calls are to fail then
     /// ([`Config::on_outage`](crate::Config::on_outage)). Nothing was sent.
-    #[error("the store has taken no commit for {lasting:?}")]
+    #[error("the store has taken no commit for {}", shown(*lasting))]
     StoreUnavailable {
         /// For how long, as this node has seen.
         lasting: Duration,
@@ -291,7 +292,7 @@ pub enum UpdateError {
     },
     /// The request was sent and no verdict came in time: the metadata may be replaced now or later, or not at all. Reading the
     /// revision from the log ([`Registry::lookup_consistent`](crate::Registry::lookup_consistent)) tells whether it was so far.
-    #[error("the outcome of updating {name:?} is unknown after {waited:?}")]
+    #[error("the outcome of updating {name:?} is unknown after {}", shown(*waited))]
     Unknown {
         /// The name.
         name: String,

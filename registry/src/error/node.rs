@@ -14,6 +14,7 @@ use callsign_store::{
 };
 use callsign_transport::StartError;
 
+use super::shown;
 use crate::status::Status;
 
 /// Why a node did not join.
@@ -78,7 +79,7 @@ pub enum ConfigureError {
     OutOfBounds(#[from] OutOfBounds),
     /// It was not seen to be set in time. It may be set yet: this node says so as soon as the store lets it. Or it was set, and
     /// another member has set something else since; or a member of a version that does not know settings has dropped it.
-    #[error("after {waited:?} it is not known whether it is set")]
+    #[error("after {} it is not known whether it is set", shown(*waited))]
     Unknown {
         /// How long was waited.
         waited: Duration,
@@ -101,7 +102,7 @@ pub enum NotLive {
     #[error("the node has failed")]
     Failed(#[source] NodeFailure),
     /// The node's member hangs, or is starved.
-    #[error("the node's member has answered nothing for {waited:?}")]
+    #[error("the node's member has answered nothing for {}", shown(*waited))]
     Unanswered {
         /// How long was waited.
         waited: Duration,
@@ -122,13 +123,13 @@ pub enum NotReady {
     #[error("the node is about to leave")]
     Draining,
     /// Its session is not trusted: the store does not answer it, or has closed the session.
-    #[error("the node's session is not trusted, after {waited:?}")]
+    #[error("the node's session is not trusted, after {}", shown(*waited))]
     NotTrusted {
         /// How long was waited.
         waited: Duration,
     },
     /// The registry has as many members as it may have, and this node is none of them. It joins when one of them has left or is gone.
-    #[error("the registry has {members} members, which is the most, after {waited:?}")]
+    #[error("the registry has {members} members, which is the most, after {}", shown(*waited))]
     Full {
         /// How many members there are.
         members: usize,
@@ -136,21 +137,22 @@ pub enum NotReady {
         waited: Duration,
     },
     /// Its replica is not complete.
-    #[error("the node is not synced yet, after {waited:?}")]
+    #[error("the node is not synced yet, after {}", shown(*waited))]
     NotSynced {
         /// How long was waited.
         waited: Duration,
     },
     /// Nobody leads, and no member may: its certificate says so, or its priority is 0. So it stays until a member comes that may.
     #[error(
-        "no member of the registry may lead: by their certificates or priorities they never do (waited for {waited:?})"
+        "no member of the registry may lead: by their certificates or priorities they never do (waited for {})",
+        shown(*waited)
     )]
     NobodyMayLead {
         /// How long was waited.
         waited: Duration,
     },
     /// No member leads that has opened its epoch and can be reached.
-    #[error("no leader serves, after {waited:?}")]
+    #[error("no leader serves, after {}", shown(*waited))]
     NoLeader {
         /// The node that is elected, and does not serve this node yet.
         elected: Option<NodeName>,
@@ -159,7 +161,7 @@ pub enum NotReady {
     },
     /// The node's member did not say in time that it serves, and nothing is known that it lacks: it hangs, is starved, or became
     /// ready just now.
-    #[error("the node's member did not say within {waited:?} that it serves")]
+    #[error("the node's member did not say within {} that it serves", shown(*waited))]
     Unanswered {
         /// How long was waited.
         waited: Duration,

@@ -9,6 +9,7 @@ use callsign_store::{
 use callsign_transport::ResolveError;
 use serde::{Deserialize, Serialize};
 
+use super::shown;
 use crate::core::{entry::Entry, name::BadName};
 
 /// Why a local read did not answer.
@@ -75,7 +76,7 @@ pub enum WhereisError {
 #[non_exhaustive]
 pub enum WaitError {
     /// The replica is not there yet.
-    #[error("the replica is at {at}, not yet at {wanted}, after {waited:?}")]
+    #[error("the replica is at {at}, not yet at {wanted}, after {}", shown(*waited))]
     Behind {
         /// Where the replica is.
         at: Position,
@@ -100,7 +101,7 @@ pub enum ExplainError {
     #[error(transparent)]
     BadName(#[from] BadName),
     /// This node's own member did not answer in time: it hangs, or is starved. Nothing is known.
-    #[error("this node's member did not answer within {waited:?}")]
+    #[error("this node's member did not answer within {}", shown(*waited))]
     Unanswered {
         /// How long was waited.
         waited: Duration,
@@ -133,7 +134,7 @@ pub enum WatchError {
 #[non_exhaustive]
 pub enum UntilError {
     /// It did not happen in time.
-    #[error("{name:?} did not come to that within {waited:?}")]
+    #[error("{name:?} did not come to that within {}", shown(*waited))]
     TimedOut {
         /// The name.
         name: String,
@@ -158,13 +159,13 @@ pub enum ConsistentError {
     #[error(transparent)]
     BadName(#[from] BadName),
     /// The store could not be read in time.
-    #[error("the store did not answer within {waited:?}")]
+    #[error("the store did not answer within {}", shown(*waited))]
     StoreUnavailable {
         /// How long was waited.
         waited: Duration,
     },
     /// The store was read, but this node's replica did not get there in time.
-    #[error("the replica is at {at}, the registry at {wanted}, after {waited:?}")]
+    #[error("the replica is at {at}, the registry at {wanted}, after {}", shown(*waited))]
     Behind {
         /// Where the replica is.
         at: Position,
@@ -174,7 +175,7 @@ pub enum ConsistentError {
         waited: Duration,
     },
     /// This node's own member did not answer in time: it hangs, or is starved. Nothing is known.
-    #[error("this node's member did not answer within {waited:?}")]
+    #[error("this node's member did not answer within {}", shown(*waited))]
     Unanswered {
         /// How long was waited.
         waited: Duration,

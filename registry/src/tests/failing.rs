@@ -15,6 +15,11 @@ use callsign_store::{
 use futures::{FutureExt, future::BoxFuture};
 use ractor::{ActorRef, call_t};
 use tokio::sync::watch;
+use tracing::{Dispatch, Event, Subscriber};
+use tracing_subscriber::{
+    Layer,
+    layer::{Context, SubscriberExt},
+};
 
 use crate::{
     Config, ConsistentError, JoinError, LeaveError, LookupError, NameRefOptions, NodeFailure, NotLive,
@@ -272,6 +277,45 @@ async fn a_listener_may_ask_its_registry() {
     until("it was told", || !answers.lock().unwrap().is_empty()).await;
     cluster.store.heal_all();
     assert!(node.ready(TEST_DEADLINE).await.is_ok());
+}
+
+/// Panics at whatever Callsign logs, as a subscriber does that cannot write. Remembers which crates logged.
+#[derive(Clone, Default)]
+struct CannotWrite(Arc<Mutex<BTreeSet<String>>>);
+
+impl<S: Subscriber> Layer<S> for CannotWrite {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let target = event.metadata().target();
+        if let Some(of) = target.split("::").next().filter(|of| of.starts_with("callsign")) {
+            self.0.lock().unwrap().insert(of.to_owned());
+            panic!("it cannot be written");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_panics_costs_what_was_logged_and_nothing_else() {
+    let cannot = CannotWrite::default();
+    let subscriber = || tracing_subscriber::registry().with(cannot.clone());
+    // While there is only one, a call site that another thread comes to first is switched off for all.
+    let (_second, _guard) = (Dispatch::new(subscriber()), tracing::subscriber::set_default(subscriber()));
+    let cluster = Cluster::new();
+    let [node, other] = [cluster.node("b").await, cluster.node("a").await];
+    let notices = Arc::default();
+    let held = node.register_with("x", &counter().await, told(&notices)).await.unwrap();
+    other.wait_for(held.token(), TEST_DEADLINE).await.unwrap();
+    cluster.store.outage_for_all();
+    until("it is told of the lapse", || *notices.lock().unwrap() == [Notice::Lapsed]).await;
+    cluster.store.heal_all();
+    until("it is told again", || *notices.lock().unwrap() == [Notice::Lapsed, Notice::Resumed]).await;
+    assert_eq!(held.check(), Ok(()));
+    assert!(node.ready(TEST_DEADLINE).await.is_ok());
+    node.unregister("x").await.unwrap();
+    assert_eq!(node.leave().await, Ok(()));
+    assert!(other.ready(TEST_DEADLINE).await.is_ok(), "another leads");
+    let all = ["callsign", "callsign_elector", "callsign_transport"].map(str::to_owned);
+    assert!(cannot.0.lock().unwrap().is_superset(&BTreeSet::from(all)), "{:?}", cannot.0);
+    assert_eq!([&node, &other].map(|node| node.status().failed), [None, None]);
 }
 
 /// A store that says that it is broken when the test does.

@@ -29,7 +29,7 @@ use crate::{
 /// More than anybody ever took in at once.
 const DEAD: usize = 10_050;
 /// So many names come and go within an hour.
-const SWEPT: usize = 5000;
+const SWEPT: usize = 10_000;
 
 /// A store that counts what is read of it.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ async fn what_was_left_behind_is_swept_away_after_an_hour_or_two() {
     let registry = keys.registry(&RegistryName::new("default").unwrap());
     let left = async || {
         let ranges = [keys.sessions(), registry.authors()];
-        let reads = ranges.map(|range| Read::Range { range, limit: 10_000 });
+        let reads = ranges.map(|range| Read::Range { range, limit: 2 * SWEPT });
         let read = cluster.store.read(reads.to_vec()).await.unwrap();
         (read.entries(0).len(), read.entries(1).len())
     };

@@ -5,8 +5,8 @@ use callsign_elector::{session::timing::MAX_LEASE, state::MAX_MEMBERS};
 use crate::{
     LinkLimits, MAX_HAND_OVER, MAX_HANDED_BYTES, MAX_META_BYTES, MAX_NAME_BYTES,
     core::{
-        explained::MAX_TOLD, log::MAX_BATCH_BYTES, message::MESSAGE_BYTES, replica::MAX_ENDED,
-        traced::MOST_TRACED, tuning::Tuning,
+        explained::MAX_TOLD, host::UNANSWERED, log::MAX_BATCH_BYTES, message::MESSAGE_BYTES,
+        replica::MAX_ENDED, traced::MOST_TRACED, tuning::Tuning,
     },
     driver::{actor::LISTENERS, traces::MOST_ASKED},
 };
@@ -25,7 +25,7 @@ fn most(of: &str) -> String {
 fn the_page_of_limits_says_what_the_code_does() {
     let (kib, mib) =
         (|bytes: usize| format!("{} KiB", bytes >> 10), |bytes: usize| format!("{} MiB", bytes >> 20));
-    let tuning = Tuning::default();
+    let (tuning, links) = (Tuning::default(), LinkLimits::DEFAULT);
     for (of, says) in [
         ("a name", format!("{MAX_NAME_BYTES} bytes")),
         (
@@ -48,7 +48,35 @@ fn the_page_of_limits_says_what_the_code_does() {
         ("requests of a message, or of a commit, whose traces go on", MOST_TRACED.to_string()),
         ("requests of other nodes whose traces a leader remembers", MOST_ASKED.to_string()),
         ("a lease", format!("{} h", MAX_LEASE.as_secs() / 3600)),
-        ("a message to an actor", format!("{} (`LinkLimits::frame`)", mib(LinkLimits::DEFAULT.frame))),
+        ("a message to an actor", format!("{} (`LinkLimits::frame`)", mib(links.frame))),
+        ("links of a node", format!("{} (`LinkLimits::links`)", links.links)),
+        (
+            "calls of a peer that are not answered",
+            format!("{} (`LinkLimits::open_calls`)", mib(links.open_calls)),
+        ),
+        (
+            "references to actors of a peer, and actors of whose end it is to be told",
+            format!("{} each (`LinkLimits::references`)", links.references),
+        ),
+        ("messages that wait for a reader of links", format!("{} (`LinkLimits::inbox`)", mib(links.inbox))),
+        (
+            "bytes a second from a peer",
+            format!("{} (`LinkLimits::received_per_second`)", mib(links.received_per_second)),
+        ),
+        // A leader keeps twice as many as an honest host has without an answer.
+        ("requests of a session that wait for the leader", (2 * UNANSWERED).to_string()),
+        (
+            "strangers in their handshakes",
+            format!("{} (`LinkLimits::unauthenticated`)", links.unauthenticated),
+        ),
+        (
+            "the same of one source",
+            format!("{} (`LinkLimits::unauthenticated_per_address`)", links.unauthenticated_per_address),
+        ),
+        (
+            "handshakes a second of strangers, and of familiar sources",
+            format!("{} each (`LinkLimits::handshakes_per_second`)", links.handshakes_per_second),
+        ),
     ] {
         assert_eq!(most(of), says, "{of}");
     }

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -47,12 +50,23 @@ async fn a_node_that_may_not_join_is_told_why() {
 #[tokio::test(start_paused = true)]
 async fn a_registry_that_was_not_joined_may_be_asked_for_again() {
     let cluster = Cluster::new();
-    let node = cluster.node("a").await;
+    // What is begun for a registry looks at what a transaction may have.
+    let looks = Arc::new(AtomicUsize::new(0));
+    let counts = looks.clone();
+    let limits = move |limits: Limits| -> Limits {
+        counts.fetch_add(1, SeqCst);
+        limits
+    };
+    let store: SharedStore = Arc::new(Limited { store: cluster.store.connect("a"), limits });
+    let node = Registry::join(Config { store: store.into(), ..cluster.config("a") }).await.unwrap();
+    assert!(node.ready(TEST_DEADLINE).await.is_ok());
     node.drain().await;
+    let before = looks.load(SeqCst);
     for _ in 0..2 {
         let refused = node.join_beside("orders").await.map(drop);
         assert!(matches!(refused, Err(JoinError::Left)), "it is not joined already: {refused:?}");
     }
+    assert_eq!(looks.load(SeqCst), before, "a node that leaves begins nothing");
 }
 
 #[tokio::test(start_paused = true)]

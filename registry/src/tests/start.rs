@@ -215,6 +215,15 @@ async fn a_start_that_comes_to_nothing_says_why_and_the_next_one_in_the_queue_st
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_without_a_limit_of_its_own_is_given_up_after_thirty_seconds() {
+    let cluster = Cluster::new();
+    let node = cluster.node("a").await;
+    let hangs = node.start("x", |_| std::future::pending::<Spawned>()).await;
+    assert_eq!(hangs.unwrap_err(), NotStarted::TooSlow { limit: Duration::from_secs(30) });
+    assert_eq!(ours(plain(&node, "x").await).check(), Ok(()), "the name is free for another start");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_start_that_is_too_slow_gives_the_name_up_and_its_late_actor_is_stopped() {
     let cluster = Cluster::new();
     let [a, b, _c] = cluster.three().await;

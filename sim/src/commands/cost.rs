@@ -18,6 +18,9 @@ pub(crate) struct Cost {
     /// Fail if a change costs more than so many times what it costs with 1000 under way.
     #[arg(long)]
     at_most: Option<f64>,
+    /// Fail if a step takes longer than so many milliseconds.
+    #[arg(long, value_name = "MS")]
+    longest: Option<f64>,
 }
 
 impl Cost {
@@ -56,6 +59,7 @@ impl Cost {
             "\n| names | a batch of 1000 | such batches are read from the log | a snapshot is sent | it is installed | a session with all names is gone | the session lapses that all names are of | it is lost | an actor with all names ends | as many calls wait, or 90 000 |"
         );
         say!("|---|---|---|---|---|---|---|---|---|---|");
+        let mut slowest = Duration::ZERO;
         for names in [10_000, 100_000, 1_000_000] {
             let longest = longest::measure(names, self.rounds.min(3));
             let steps = [
@@ -69,11 +73,38 @@ impl Cost {
                 longest.ended,
                 longest.waited,
             ];
+            slowest = steps.into_iter().fold(slowest, Duration::max);
             let cells = steps.map(|step| format!("{:.2} ms", step.as_secs_f64() * 1e3));
             say!("| {names} | {} |", cells.join(" | "));
         }
+        self.verdict(worst, slowest)
+    }
+
+    /// An error, if a change costs too much beside what it costs with 1000 under way, or if a step takes too long.
+    fn verdict(&self, worst: f64, slowest: Duration) -> anyhow::Result<()> {
         let limit = self.at_most.unwrap_or(f64::INFINITY);
         ensure!(worst <= limit, "a change costs {worst:.2} times what it costs with 1000 under way");
+        let (slowest, limit) = (slowest.as_secs_f64() * 1e3, self.longest.unwrap_or(f64::INFINITY));
+        ensure!(slowest <= limit, "a step takes {slowest:.2} ms; {limit:.2} ms is the most");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_costs_or_takes_more_than_the_limits_say_fails() {
+        let cost = |at_most, longest| Cost { names: 1, rounds: 1, at_most, longest };
+        let said = |cost: Cost, worst, millis| {
+            cost.verdict(worst, Duration::from_millis(millis)).map_err(|error| error.to_string())
+        };
+        assert_eq!(said(cost(None, None), 9.0, 900), Ok(()), "there is no limit by default");
+        assert_eq!(said(cost(Some(1.5), Some(20.0)), 1.5, 20), Ok(()));
+        let dear = "a change costs 1.60 times what it costs with 1000 under way".to_owned();
+        assert_eq!(said(cost(Some(1.5), None), 1.6, 0), Err(dear));
+        let slow = "a step takes 21.00 ms; 20.00 ms is the most".to_owned();
+        assert_eq!(said(cost(None, Some(20.0)), 9.0, 21), Err(slow));
     }
 }

@@ -11,8 +11,8 @@ use clap::ValueEnum;
 
 use super::{
     arguments::{Replay, Run},
-    replay::keep_short,
     seeds::report,
+    short::keep_short,
 };
 
 /// With fewer seeds it is no wonder if a check is never exercised.

@@ -29,6 +29,9 @@ use clap::{Args, ValueEnum};
 /// Every seed of this number runs twice, in two processes, and both have to do the same.
 const TWICE: u64 = 50;
 
+/// What a seed has at least, unless it fails: so many seconds of virtual time, calls, and faults that are drawn.
+const LEAST_OF_A_SEED: (f64, u64, u64) = (60.0, 150, 20);
+
 /// Which store the nodes have.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
@@ -125,6 +128,7 @@ impl Nodes {
             say!("{}", serde_json::to_string(&outcome)?);
             return Ok(());
         }
+        outcome.breaches = wrong(&outcome, None);
         let Outcome { hash, lines, seconds, calls, faults, .. } = outcome;
         say!("seed {seed}: {seconds:.0} s, {calls} calls, {faults} faults, {lines} lines, sum {hash:016x}");
         for (what, count) in outcome.met.iter().chain(&outcome.checked) {
@@ -151,14 +155,10 @@ impl Nodes {
                 }
                 let seed = self.first.wrapping_add(index);
                 let outcome = in_a_process(seed, self.without, self.plant())?;
-                let mut breaches = outcome.breaches.clone();
                 let repeats = index % TWICE == 0;
-                if repeats {
-                    let again = in_a_process(seed, self.without, self.plant())?;
-                    if (again.hash, again.lines) != (outcome.hash, outcome.lines) {
-                        breaches.push("two runs of this seed did different things".to_owned());
-                    }
-                }
+                let again =
+                    if repeats { Some(in_a_process(seed, self.without, self.plant())?) } else { None };
+                let breaches = wrong(&outcome, again.as_ref());
                 let mut sum = lock(&sum);
                 sum.add(&outcome, repeats);
                 if !breaches.is_empty() {
@@ -182,6 +182,25 @@ impl Nodes {
         sum.report(begin.elapsed());
         sum.verdict()
     }
+}
+
+/// What is wrong with a seed that ran, and maybe ran again.
+fn wrong(outcome: &Outcome, again: Option<&Outcome>) -> Vec<String> {
+    let mut wrong = outcome.breaches.clone();
+    if again.is_some_and(|again| (again.hash, again.lines) != (outcome.hash, outcome.lines)) {
+        wrong.push("two runs of this seed did different things".to_owned());
+    }
+    let Outcome { seconds, calls, faults, .. } = *outcome;
+    let (least_seconds, least_calls, least_faults) = LEAST_OF_A_SEED;
+    let has_little = seconds < least_seconds || calls < least_calls || faults < least_faults;
+    // One that has failed may have ended early.
+    if wrong.is_empty() && has_little {
+        wrong.push(format!(
+            "it had {seconds:.0} virtual seconds, {calls} calls and {faults} faults: at least {least_seconds:.0}, \
+             {least_calls} and {least_faults} are asked for"
+        ));
+    }
+    wrong
 }
 
 /// Of the first seed that fails with this defect: what it says, and which it is.
@@ -338,6 +357,28 @@ mod tests {
         met.checked.remove("epochs with one leader");
         let said = met.verdict().unwrap_err().to_string();
         assert_eq!(said, "met or checked too seldom, in 2000 seeds: a link is slow, epochs with one leader");
+    }
+
+    #[test]
+    fn a_seed_with_too_little_time_too_few_calls_or_too_few_faults_fails() {
+        let seed = |seconds, calls, faults| Outcome { seconds, calls, faults, ..Outcome::default() };
+        assert_eq!(wrong(&seed(60.0, 150, 20), None), Vec::<String>::new());
+        let said = wrong(&seed(60.0, 149, 20), None);
+        let asked = "at least 60, 150 and 20 are asked for";
+        assert_eq!(said, [format!("it had 60 virtual seconds, 149 calls and 20 faults: {asked}")]);
+        for (seconds, calls, faults) in [(59.9, 150, 20), (60.0, 150, 19)] {
+            assert_eq!(wrong(&seed(seconds, calls, faults), None).len(), 1);
+        }
+        let failed = Outcome { breaches: vec!["P1: two hold it".to_owned()], ..seed(1.0, 1, 1) };
+        assert_eq!(wrong(&failed, None), failed.breaches, "it may have ended early");
+    }
+
+    #[test]
+    fn a_seed_that_does_different_things_when_it_runs_again_fails() {
+        let first = Outcome { seconds: 60.0, calls: 150, faults: 20, ..Outcome::default() };
+        assert_eq!(wrong(&first, Some(&first)), Vec::<String>::new());
+        let again = Outcome { hash: 1, ..first.clone() };
+        assert_eq!(wrong(&first, Some(&again)), ["two runs of this seed did different things"]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod groups;
 mod locks;
 mod moves;
 mod offers;
+mod pages;
 mod starts;
 mod takes;
 mod updates;
@@ -415,10 +416,12 @@ impl Client {
         }
     }
 
-    /// Asks who holds names, here and now.
+    /// Asks who holds names, here and now, and walks over pages of names.
     pub async fn ask_around(mut self) {
         let nodes = self.site.nodes.clone();
+        let mut walk = self.walk();
         while self.works() {
+            self.turn_page(&mut walk);
             let name = if self.rng.per_mille(500) {
                 contested(window(self.now()), self.rng.below(CONTENDERS * CONTESTED))
             } else {
@@ -441,6 +444,7 @@ impl Client {
                 self.look_up(&name);
             }
         }
+        self.read_pages().await;
     }
 }
 

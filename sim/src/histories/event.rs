@@ -6,6 +6,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+mod page;
+
+pub use self::page::{Listed, Page};
+
 /// A moment.
 pub type At = u64;
 
@@ -373,6 +377,15 @@ pub enum Event {
         group: String,
         /// They.
         members: Vec<Seated>,
+    },
+    /// A page of names, as this node knows them.
+    Paged {
+        /// Before it asked.
+        from: At,
+        /// When it was answered.
+        to: At,
+        /// What it got.
+        page: Page,
     },
     /// Its session may not be trusted: from now on, or until now. It may be lost, and an actor that was granted nothing is not told.
     Lapsed {

@@ -16,6 +16,7 @@ mod groups;
 mod locks;
 mod moves;
 mod order;
+mod pages;
 mod process;
 mod watches;
 
@@ -83,6 +84,7 @@ pub fn judge(processes: &[Process]) -> Verdict {
     groups::members(processes, &claims, &mut verdict);
     locks::places(processes, &claims, &mut verdict);
     watches::watches(processes, &claims, &mut verdict);
+    pages::pages(processes, &claims, &mut verdict);
     verdict
 }
 
@@ -134,10 +136,11 @@ fn tally(process: &Process, verdict: &mut Verdict) {
     verdict.sessions_lost += process.losses();
 }
 
-/// P4: after one's own register, one's own read sees it.
-fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, &Claim>, verdict: &mut Verdict) {
-    // By name: when, under which token, for whom.
-    let mut grants: BTreeMap<&str, Vec<(At, u64, u64)>> = BTreeMap::new();
+/// What a process was granted, by name: when it was told, under which token, for whom.
+type Grants<'a> = BTreeMap<&'a str, Vec<(At, u64, u64)>>;
+
+fn granted(process: &Process) -> Grants<'_> {
+    let mut grants = Grants::new();
     for call in &process.calls {
         if let Some((at, answer)) = &call.answer
             && let Some(token) = answer.granted()
@@ -148,20 +151,28 @@ fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, &Claim>, ver
     for grants in grants.values_mut() {
         grants.sort_unstable();
     }
+    grants
+}
+
+/// Under which of these tokens a name was certainly held from one moment to another.
+fn certain(grants: &[(At, u64, u64)], claims: &BTreeMap<u64, &Claim>, (from, to): (At, At)) -> Option<u64> {
+    let before = grants.partition_point(|(at, ..)| *at < from);
+    let (_, token, actor) = grants[before.checked_sub(1)?];
+    let claim = claims.get(&actor)?;
+    let grant = claim.grant(token)?;
+    (!claim.may_be_over_by(grant, to)).then_some(token)
+}
+
+/// P4: after one's own register, one's own read sees it.
+fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, &Claim>, verdict: &mut Verdict) {
+    let grants = granted(process);
     for read in process.calls.iter().filter(|call| call.ask == Ask::Local) {
         let Some((answered, answer)) = &read.answer else { continue };
         if answer.found().is_none() && *answer != Answer::Free {
             continue;
         }
         let Some(grants) = grants.get(read.name.as_str()) else { continue };
-        let before = grants.partition_point(|(at, ..)| *at < read.at);
-        let Some((_, token, actor)) = before.checked_sub(1).map(|last| grants[last]) else { continue };
-        let is_certain = claims.get(&actor).is_some_and(|claim| {
-            claim.grant(token).is_some_and(|grant| !claim.may_be_over_by(grant, *answered))
-        });
-        if !is_certain {
-            continue;
-        }
+        let Some(token) = certain(grants, claims, (read.at, *answered)) else { continue };
         verdict.count("own registrations seen by a local read", 1);
         if answer.found() != Some(token) {
             verdict.breach(format!(
@@ -175,16 +186,20 @@ fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, &Claim>, ver
 /// P5: a replica never goes back.
 fn local_reads_go_forward(process: &Process, verdict: &mut Verdict) {
     let mut last: BTreeMap<&str, (u64, At)> = BTreeMap::new();
-    for read in process.calls.iter().filter(|call| call.ask == Ask::Local) {
-        let Some((answered, answer)) = &read.answer else { continue };
-        let (Some(token), answered) = (answer.found(), *answered) else { continue };
-        let (before, at) = last.entry(&read.name).or_insert((token, answered));
-        if *at < read.at {
+    let reads = process.calls.iter().filter(|call| call.ask == Ask::Local).filter_map(|read| {
+        let (answered, answer) = read.answer.as_ref()?;
+        Some((read.at, *answered, read.name.as_str(), answer.found()?))
+    });
+    let mut reads: Vec<(At, At, &str, u64)> = reads.chain(pages::listed(process)).collect();
+    reads.sort_unstable();
+    for (asked, answered, name, token) in reads {
+        let (before, at) = last.entry(name).or_insert((token, answered));
+        if *at < asked {
             verdict.count("local reads, not behind the last one", 1);
             if *before > token {
                 verdict.breach(format!(
-                    "P5: {} of {} read {} under {token} at {}, after {before}",
-                    process.node, process.incarnation, read.name, read.at
+                    "P5: {} of {} read {name} under {token} at {asked}, after {before}",
+                    process.node, process.incarnation
                 ));
             }
         }

@@ -69,6 +69,13 @@ pub const MASKED: &[Masked] = &[
              test of `takers` sees it.",
     },
     Masked {
+        name: "former-link-down-taken",
+        file: "registry/src/core/member/links.rs",
+        what: "Takes the end of a link to a former incarnation for the end of the link to the present one.",
+        by: "The core of links, which takes the former link down before it says that the next one is up, and the queue \
+             that keeps this order. A test of `links` sees it.",
+    },
+    Masked {
         name: "silent-target-waited-for",
         file: "registry/src/core/host/offers.rs",
         what: "Waits for a node that does not answer an offer, and offers the name to no other.",

@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Before a node that has not joined tries again, and a name that was not granted.
 const AGAIN: Duration = Duration::from_millis(300);
 /// How long a condition is waited for: much longer than what is promised.
-const PATIENCE: Duration = Duration::from_secs(1000);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(1000);
 
 #[derive(Debug, RactorClusterMessage)]
 enum Nothing {
@@ -187,8 +187,8 @@ impl Crowd {
                 }
             };
             let registry =
-                timeout(PATIENCE, joining).await.with_context(|| format!("{node} does not join"))?;
-            registry.ready(PATIENCE).await?;
+                timeout(CONDITION_TIMEOUT, joining).await.with_context(|| format!("{node} does not join"))?;
+            registry.ready(CONDITION_TIMEOUT).await?;
             hold(&registry, &name_of(&node)).await?;
             Ok(Node { life, registry })
         }
@@ -203,7 +203,9 @@ async fn hold(registry: &Registry, name: &str) -> Result<()> {
             sleep(AGAIN).await;
         }
     };
-    timeout(PATIENCE, holding).await.with_context(|| format!("{name} is not granted to {}", registry.node()))
+    timeout(CONDITION_TIMEOUT, holding)
+        .await
+        .with_context(|| format!("{name} is not granted to {}", registry.node()))
 }
 
 /// Waits until every node knows so many members, with a link to each, and so many names.
@@ -223,7 +225,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) -> Result<()> {
             sleep(LOOK_EVERY).await;
         }
     };
-    timeout(PATIENCE, waiting).await.with_context(|| format!("in vain: {what}"))
+    timeout(CONDITION_TIMEOUT, waiting).await.with_context(|| format!("in vain: {what}"))
 }
 
 /// The name of the leader, if all know the same.

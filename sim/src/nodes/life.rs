@@ -203,6 +203,24 @@ impl Life {
         lock(&self.events).iter().rev().any(what)
     }
 
+    /// Writes an event into the trace, behind these words. Returns it as it is kept, but for what a dead process would have written:
+    /// nobody reads that.
+    pub fn written(&self, words: &str, event: &Event) -> Option<Event> {
+        if self.is_dead() {
+            return None;
+        }
+        let event = match event {
+            Event::Started { at, node, incarnation } => {
+                let incarnation = self.trace.name(*incarnation);
+                Event::Started { at: *at, node: node.clone(), incarnation }
+            }
+            other => other.clone(),
+        };
+        let line = |line: &mut String| line.write_str(words).and_then(|()| said(&event, line));
+        self.trace.write(self.begin.elapsed(), &self.who, line);
+        Some(event)
+    }
+
     /// What was written down, once.
     pub fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut lock(&self.events))
@@ -274,19 +292,7 @@ impl Journal for Life {
     }
 
     fn write(&self, event: &Event) {
-        // What a dead process would have written nobody reads.
-        if self.is_dead() {
-            return;
-        }
-        let event = match event {
-            Event::Started { at, node, incarnation } => {
-                let incarnation = self.trace.name(*incarnation);
-                Event::Started { at: *at, node: node.clone(), incarnation }
-            }
-            other => other.clone(),
-        };
-        self.trace.write(self.begin.elapsed(), &self.who, |line| said(&event, line));
-        lock(&self.events).push(event);
+        lock(&self.events).extend(self.written("", event));
     }
 }
 
@@ -312,6 +318,7 @@ fn said(event: &Event, line: &mut String) -> fmt::Result {
             passed.map_or(Ok(()), |passed| write!(line, ", all up to {passed}"))
         }
         Event::Members { group, members, .. } => write!(line, "reads {group}: {members:?}"),
+        Event::Paged { page, .. } => write!(line, "reads a page: {page:?}"),
         Event::Lapsed { .. } => line.write_str("may be lapsed, from now on or until now"),
         Event::Leaving { .. } => line.write_str("leaves"),
         Event::Quiet { .. } => line.write_str("is quiet"),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use callsign_store::random::splitmix;
+
 use super::nemesis::Kind;
 use crate::rng::Rng;
 
@@ -9,6 +11,8 @@ use crate::rng::Rng;
 pub const TROUBLE: Duration = Duration::from_secs(40);
 /// How long a run is at least.
 pub const STANDARD: Duration = Duration::from_secs(60);
+/// Has the draw of a second registry differ from the others.
+const SECOND: u64 = 0x5ec0_04d0;
 
 /// A run, before it begins.
 #[derive(Clone, Debug)]
@@ -35,6 +39,8 @@ pub struct Plan {
     pub is_narrow: bool,
     /// Whether the nodes also take turns to lead a singleton.
     pub has_office: bool,
+    /// How many registries each node joins: one, or two.
+    pub registries: usize,
     /// What is never done: to see that whoever counts notices it.
     pub without: Option<Kind>,
 }
@@ -56,6 +62,8 @@ impl Plan {
             is_narrow: rng.per_mille(700),
             has_office: rng.per_mille(250),
             observers: [0, 1, 3][rng.index(3)],
+            // Drawn by itself, so that all other seeds stay as they are.
+            registries: 1 + usize::from(Rng::new(splitmix(seed ^ SECOND)).per_mille(100)),
             without: None,
         }
     }

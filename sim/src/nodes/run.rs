@@ -14,6 +14,7 @@ use super::{
     nemesis::{Kind, heal, torment},
     plan::{Plan, STANDARD},
     queues::Queues,
+    second::Second,
     world::{Phase, World},
 };
 use crate::{
@@ -101,38 +102,57 @@ async fn whole(plan: Plan, keeps_trace: bool, records: Option<PathBuf>, counts: 
         .map(|life| Process::new(&life.node, life.killed(), life.take_events()))
         .collect();
     let verdict = judge(&processes);
+    let beside = judge(&in_second(&world));
     let mut breaches = world.breaches();
-    breaches.extend(verdict.breaches.clone());
-    for breach in &verdict.breaches {
-        world.say(&format!("BREACH {breach}"));
+    for (words, verdict) in [("", &verdict), ("in the second registry: ", &beside)] {
+        for breach in &verdict.breaches {
+            world.say(&format!("BREACH {words}{breach}"));
+            breaches.push(format!("{words}{breach}"));
+        }
     }
     let (hash, lines) = world.trace.sum();
-    let answers = verdict.answers.iter();
+    let verdicts = [&verdict, &beside];
+    let answers = verdicts.iter().flat_map(|verdict| &verdict.answers);
+    let answers = answers.map(|((ask, told), count)| (format!("{ask}: {told}"), *count));
+    let counts = world.counts.checks();
+    let checked = verdicts.iter().flat_map(|verdict| &verdict.checked).chain(&counts);
     Outcome {
         seed: plan.seed,
         breaches,
         hash,
         lines,
         seconds: world.begin.elapsed().as_secs_f64(),
-        calls: verdict.answers.values().sum(),
+        calls: verdicts.iter().flat_map(|verdict| verdict.answers.values()).sum(),
         faults,
         met: world.counts.faults().into_iter().map(|(what, count)| (what.to_owned(), count)).collect(),
-        checked: verdict
-            .checked
-            .iter()
-            .chain(&world.counts.checks())
-            .map(|(what, count)| ((*what).to_owned(), *count))
-            .collect(),
-        answers: answers.map(|((ask, told), count)| (format!("{ask}: {told}"), *count)).collect(),
-        not_ordered: verdict.not_ordered.len(),
+        checked: summed(checked.map(|(what, count)| ((*what).to_owned(), *count))),
+        answers: summed(answers),
+        not_ordered: verdicts.iter().map(|verdict| verdict.not_ordered.len()).sum(),
         trace: world.trace.lines(),
     }
+}
+
+/// What was written down in the second registry, for each life of a node that joined it.
+fn in_second(world: &World) -> Vec<Process> {
+    let seconds = world.seconds();
+    let process =
+        |second: &Arc<Second>| Process::new(&second.life.node, second.life.killed(), second.take_events());
+    seconds.iter().map(process).collect()
+}
+
+/// What is counted twice is added up.
+fn summed(counts: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
+    let mut sums = BTreeMap::new();
+    for (what, count) in counts {
+        *sums.entry(what).or_default() += count;
+    }
+    sums
 }
 
 /// After everything is healed: all serve, hold what they are to keep, and find it.
 async fn rest(world: &Arc<World>) {
     let bound = HEALED + world.plan.lease * 4;
-    if !serves(world, bound).await {
+    if !serves(world, bound).await || !serves_second(world, bound).await {
         return;
     }
     let left = STANDARD.saturating_sub(world.begin.elapsed());
@@ -152,33 +172,37 @@ async fn rest(world: &Arc<World>) {
 /// P5: once nobody asks for anything, all replicas come to hold the same names under the same tokens.
 async fn are_alike(world: &Arc<World>, bound: Duration) {
     let until = world.begin.elapsed() + bound;
-    let first = world.place(0).life;
-    for index in 1..world.plan.nodes {
-        let life = world.place(index).life;
-        loop {
-            let (ours, theirs) = (names(&first), names(&life));
-            if ours.is_some() && ours == theirs {
-                world.counts.checked("replicas that are alike in the end", 1);
-                break;
+    let lives: Vec<_> = (0..world.plan.nodes).map(|index| world.place(index).life).collect();
+    let firsts = lives.iter().map(|life| life.registry.get().cloned());
+    let seconds = lives.iter().map(|life| second_of(world, life).map(|second| second.registry.clone()));
+    for replicas in [firsts.collect::<Vec<_>>(), seconds.collect()] {
+        // There may be no second registry.
+        let replicas: Vec<_> = replicas.into_iter().flatten().collect();
+        let Some((first, others)) = replicas.split_first() else { continue };
+        for other in others {
+            while names(first).is_none() || names(first) != names(other) {
+                if world.begin.elapsed() > until {
+                    world.breach(unlike(first, other, bound));
+                    return;
+                }
+                sleep(REST_INTERVAL).await;
             }
-            if world.begin.elapsed() > until {
-                let (ours, theirs) = (ours.unwrap_or_default(), theirs.unwrap_or_default());
-                let differ: Vec<_> = ours.iter().filter(|name| !theirs.contains(name)).collect();
-                let other: Vec<_> = theirs.iter().filter(|name| !ours.contains(name)).collect();
-                world.breach(format!(
-                    "P5: {} has {differ:?}, and {} has {other:?} instead, {bound:?} after rest",
-                    first.who, life.who
-                ));
-                return;
-            }
-            sleep(REST_INTERVAL).await;
+            world.counts.checked("replicas that are alike in the end", 1);
         }
     }
 }
 
-/// What a node's replica says, in the order of the names: none, if it says nothing or changes meanwhile.
-fn names(life: &Arc<Life>) -> Option<Vec<(String, u64)>> {
-    let registry = life.registry.get()?;
+/// How two replicas differ.
+fn unlike(first: &Registry, other: &Registry, bound: Duration) -> String {
+    let (ours, theirs) = (names(first).unwrap_or_default(), names(other).unwrap_or_default());
+    let differ: Vec<_> = ours.iter().filter(|name| !theirs.contains(name)).collect();
+    let instead: Vec<_> = theirs.iter().filter(|name| !ours.contains(name)).collect();
+    let (one, two) = (first.node(), other.node());
+    format!("P5: {one} has {differ:?}, and {two} has {instead:?} instead, {bound:?} after rest")
+}
+
+/// What a replica says, in the order of the names: none, if it says nothing or changes meanwhile.
+fn names(registry: &Registry) -> Option<Vec<(String, u64)>> {
     let mut names = registry.names().ok()?;
     names.sort_unstable();
     let entry = |name: &callsign::Name| Some((name.to_string(), registry.lookup(name).ok()??.token().0));
@@ -223,6 +247,37 @@ async fn serves(world: &Arc<World>, bound: Duration) -> bool {
     true
 }
 
+/// P8: all nodes serve their second registry within the bound, if they have one.
+async fn serves_second(world: &Arc<World>, bound: Duration) -> bool {
+    let until = world.begin.elapsed() + bound;
+    let nodes = if world.plan.registries > 1 { world.plan.nodes } else { 0 };
+    for index in 0..nodes {
+        let life = world.place(index).life;
+        let ready = async {
+            loop {
+                match second_of(world, &life) {
+                    Some(second) if second.registry.ready(bound).await.is_ok() => return,
+                    _ => sleep(REST_INTERVAL).await,
+                }
+            }
+        };
+        let left = until.saturating_sub(world.begin.elapsed());
+        if tokio::time::timeout(left, ready).await.is_err() {
+            let status = second_of(world, &life).map(|second| second.registry.status());
+            let who = &life.who;
+            world.breach(format!("P8: {who} does not serve its second registry {bound:?} later: {status:?}"));
+            return false;
+        }
+        world.counts.checked("nodes that serve their second registry after all was healed", 1);
+    }
+    true
+}
+
+/// A life in the second registry, if it has joined it.
+fn second_of(world: &World, life: &Life) -> Option<Arc<Second>> {
+    world.seconds().into_iter().find(|second| second.is_of(life))
+}
+
 /// Whether a registry takes a name, within the time that is left.
 async fn registers(registry: &Registry, life: &Arc<Life>, until: Duration) -> bool {
     let journal: Arc<dyn Journal> = life.clone();
@@ -242,7 +297,8 @@ async fn all(world: &Arc<World>, bound: Duration, what: &str, has: impl Fn(&Even
     let until = world.begin.elapsed() + bound;
     for index in 0..world.plan.nodes {
         let life = world.place(index).life;
-        while !life.has_written(&has) {
+        let second = second_of(world, &life);
+        while !life.has_written(&has) || second.as_ref().is_some_and(|second| !second.has_written(&has)) {
             if world.begin.elapsed() > until {
                 world.breach(format!("P8: {} does not {what} within {bound:?} of rest", life.who));
                 return false;

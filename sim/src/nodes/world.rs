@@ -2,31 +2,28 @@
 #![allow(clippy::disallowed_methods)] // tasks are started here, and time passes
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    hash::BuildHasher,
     net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use callsign::{
-    Clock, Config, Entropy, LinkLimits, LookupError, MemoryNetwork, Network, Registry, SessionTiming, Turns,
-};
+use callsign::{Clock, Config, Entropy, LinkLimits, MemoryNetwork, Network, Registry, SessionTiming, Turns};
 use callsign_store::{lock::lock, memory::MemoryStore, random::splitmix};
-use foldhash::quality::FixedState;
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
 };
 
 use super::{
+    audit::{Said, audit},
     clock::Drifting,
     counts::Counts,
     edge::{Edge, Sky},
     life::Life,
     office::offer,
     plan::Plan,
+    second::Second,
     trace::Trace,
 };
 use crate::{
@@ -45,10 +42,6 @@ const PANICS: u64 = 100;
 /// What a narrow connection holds, and what the queue before it does.
 const PIPE: usize = 256;
 const QUEUE: usize = 3 << 10;
-/// Between two looks of an audit.
-const AUDIT_INTERVAL: Duration = Duration::from_millis(80);
-/// So many of them for each look at all that a replica says.
-const LOOKS_BETWEEN_REPLICAS: u32 = 5;
 /// Between two acts of an actor.
 const ACT_EVERY: Duration = Duration::from_millis(400);
 
@@ -86,14 +79,20 @@ pub struct World {
     /// All that have lived.
     lives: Mutex<Vec<Arc<Life>>>,
     breaches: Mutex<Vec<String>>,
-    /// Who led in each epoch.
-    led: Mutex<BTreeMap<u64, String>>,
-    /// What a replica says at each position, by a number that stands for it, and whose it was.
-    said: Mutex<BTreeMap<u64, (u64, String)>>,
-    /// How far the watches of all nodes are.
-    positions: InMemory,
+    /// The registry that a node joins first, and the second one, if nodes have two.
+    registries: [Shared; 2],
+    /// The lives of nodes in the second registry.
+    seconds: Mutex<Vec<Arc<Second>>>,
     phase: watch::Sender<Phase>,
     works: watch::Sender<bool>,
+}
+
+/// What the nodes of a registry have in common.
+#[derive(Debug, Default)]
+struct Shared {
+    said: Said,
+    /// How far the watches of all nodes are.
+    positions: InMemory,
 }
 
 /// A node that lives, or is to.
@@ -121,9 +120,8 @@ impl World {
             places: Mutex::default(),
             lives: Mutex::default(),
             breaches: Mutex::default(),
-            led: Mutex::default(),
-            said: Mutex::default(),
-            positions: InMemory::default(),
+            registries: Default::default(),
+            seconds: Mutex::default(),
             phase: watch::Sender::new(Phase::Work),
             works: watch::Sender::new(true),
             plan,
@@ -159,6 +157,11 @@ impl World {
     /// All that have lived.
     pub fn lives(&self) -> Vec<Arc<Life>> {
         lock(&self.lives).clone()
+    }
+
+    /// The lives of nodes in the second registry.
+    pub fn seconds(&self) -> Vec<Arc<Second>> {
+        lock(&self.seconds).clone()
     }
 
     /// Has the clients of all nodes do something else.
@@ -217,6 +220,8 @@ impl World {
             .link_limits(if self.plan.is_narrow { narrow } else { usual })
             .session_timing(SessionTiming::for_lease(self.plan.lease))
             .join_timeout(self.plan.lease * 2)
+            // Pages of names are found in one way or in the other.
+            .ordered(splitmix(seed ^ 7).is_multiple_of(2))
             .request_timeout(Duration::from_secs(3))
     }
 }
@@ -228,30 +233,16 @@ async fn live(world: Arc<World>, place: Place, seed: u64) {
     let whole = async {
         let registry = join(&world, &place, seed).await;
         let _ = life.registry.set(registry.clone());
-        let (node, incarnation) = (life.node.clone(), registry.incarnation());
-        life.write(&Event::Started { at: life.now(), node, incarnation });
-        let site = Arc::new(Site {
-            registry: registry.clone(),
-            journal: life.clone(),
-            name: life.node.clone(),
-            nodes: world.plan.names(),
-            seed: splitmix(seed ^ 4),
-            pause: world.plan.pause,
-            act_every: ACT_EVERY,
-            panics: PANICS,
-            positions: Arc::new(world.positions.clone()),
-            granted: Arc::default(),
-            works: world.works.subscribe(),
-        });
+        let [first, _] = &world.registries;
         tokio::select! {
             biased;
             failure = registry.failed() => {
                 world.breach(format!("P9: {} has failed: {failure}", life.who));
             }
             () = left(&world, &life, &registry) => {}
-            () = audit(&world, &life, &site) => {}
+            () = serve(&world, first, &life, &registry, life.clone(), splitmix(seed ^ 4)) => {}
             () = offer(&world, &life, &registry, splitmix(seed ^ 5)), if world.plan.has_office => {}
-            () = clients(&world, &site) => std::future::pending().await,
+            () = serve_second(&world, &life, &registry, splitmix(seed ^ 6)), if world.plan.registries > 1 => {}
         }
     };
     tokio::select! {
@@ -272,125 +263,62 @@ async fn join(world: &World, place: &Place, seed: u64) -> Registry {
     }
 }
 
+/// What a life does in a registry that it has joined, and writes down there.
+async fn serve(
+    world: &World,
+    shared: &Shared,
+    life: &Life,
+    registry: &Registry,
+    journal: Arc<dyn Journal>,
+    seed: u64,
+) {
+    let (at, node, incarnation) = (life.now(), life.node.clone(), registry.incarnation());
+    journal.write(&Event::Started { at, node, incarnation });
+    let site = Arc::new(Site {
+        registry: registry.clone(),
+        journal,
+        name: life.node.clone(),
+        nodes: world.plan.names(),
+        seed,
+        pause: world.plan.pause,
+        act_every: ACT_EVERY,
+        panics: PANICS,
+        positions: Arc::new(shared.positions.clone()),
+        granted: Arc::default(),
+        works: world.works.subscribe(),
+    });
+    tokio::select! {
+        biased;
+        () = audit(world, &shared.said, life, &site) => {}
+        () = clients(world, &site) => std::future::pending().await,
+    }
+}
+
+/// The same in a second registry: the names there are others, though they are called the same.
+async fn serve_second(world: &World, life: &Arc<Life>, first: &Registry, seed: u64) {
+    let registry = loop {
+        match first.join_beside("second").await {
+            Ok(registry) => break registry,
+            Err(error) => life.say(&format!("has not joined the second registry: {error}")),
+        }
+        sleep(OFFER_AGAIN).await;
+    };
+    let second = Second::new(life, registry.clone());
+    lock(&world.seconds).push(second.clone());
+    let [_, shared] = &world.registries;
+    serve(world, shared, life, &registry, second, seed).await;
+}
+
 /// Ends when the node has left in good order, after it was told to.
 async fn left(world: &World, life: &Life, registry: &Registry) {
     life.leaves().await;
     life.write(&Event::Leaving { at: life.now() });
+    for second in world.seconds().iter().filter(|second| second.is_of(life)) {
+        second.write(&Event::Leaving { at: life.now() });
+    }
     let left = registry.leave().await;
     world.counts.met("a node leaves");
     life.say(&format!("has left: {left:?}"));
-}
-
-/// Looks at what the node says of itself, again and again.
-async fn audit(world: &World, life: &Life, site: &Site) {
-    let (mut told, mut leads, mut replica) = (Tellings::default(), Leads::default(), ReplicaAudit::default());
-    loop {
-        for _ in 0..LOOKS_BETWEEN_REPLICAS {
-            sleep(AUDIT_INTERVAL).await;
-            told.look(world, life, site);
-            leads.look(world, life, &site.registry);
-        }
-        replica.look(world, life, &site.registry);
-    }
-}
-
-/// Whoever holds a name is told, or stopped, before a read says that the session has lapsed.
-#[derive(Default)]
-struct Tellings {
-    may_be_lapsed: bool,
-    late: BTreeSet<u64>,
-}
-
-impl Tellings {
-    fn look(&mut self, world: &World, life: &Life, site: &Site) {
-        let is_lapsed = matches!(site.registry.lookup(""), Err(LookupError::Lapsed { .. }));
-        let stands_still = life.stands_still();
-        // What stands still says nothing, though its session may be lost meanwhile.
-        let may_be_lapsed = is_lapsed || stands_still;
-        if std::mem::replace(&mut self.may_be_lapsed, may_be_lapsed) != may_be_lapsed {
-            life.write(&Event::Lapsed { at: life.now() });
-        }
-        // A member that stands still tells nobody.
-        if !is_lapsed || stands_still {
-            self.late.clear();
-            return;
-        }
-        let granted = lock(&site.granted).clone();
-        let untold: BTreeMap<u64, String> =
-            granted.iter().filter_map(|acting| Some((acting.number, acting.should_be_told()?))).collect();
-        let holders = granted.len() as u64;
-        world.counts.checked("holders of a lapsed node that have to be told or stopped", holders);
-        // Whoever was to be stopped may take a moment.
-        if let Some((actor, name)) = untold.iter().find(|(actor, _)| self.late.contains(*actor)) {
-            let who = &life.who;
-            world.breach(format!(
-                "lapse: actor {actor} of {who} holds {name}, and was neither told nor stopped"
-            ));
-        }
-        self.late = untold.into_keys().collect();
-    }
-}
-
-/// P2: in an epoch one life of one node serves as the leader. What a node knows of epochs never goes back.
-#[derive(Default)]
-struct Leads {
-    epoch: u64,
-    led: Option<u64>,
-}
-
-impl Leads {
-    fn look(&mut self, world: &World, life: &Life, registry: &Registry) {
-        let status = registry.status();
-        let epoch = status.epoch.0;
-        if epoch < self.epoch {
-            world.breach(format!("P2: {} knew of epoch {}, and now of {epoch}", life.who, self.epoch));
-        }
-        self.epoch = epoch;
-        if status.leads && self.led != Some(epoch) {
-            self.led = Some(epoch);
-            let first = lock(&world.led).entry(epoch).or_insert_with(|| life.who.clone()).clone();
-            world.counts.checked("epochs with one leader", 1);
-            if first != life.who {
-                world.breach(format!("P2: {first} and {} both lead in epoch {epoch}", life.who));
-            }
-        }
-    }
-}
-
-/// P2 and P5: every replica is a prefix of one log, so that at one position all say the same.
-#[derive(Default)]
-struct ReplicaAudit {
-    position: u64,
-}
-
-impl ReplicaAudit {
-    fn look(&mut self, world: &World, life: &Life, registry: &Registry) {
-        let position = registry.status().position.0;
-        if position == self.position {
-            return;
-        }
-        let Ok(names) = registry.names() else { return };
-        self.position = position;
-        // In whatever order.
-        let said = names.iter().fold(0, |sum: u64, name| {
-            let token = registry.lookup(name).ok().flatten().map_or(0, |entry| entry.token().0);
-            sum.wrapping_add(FixedState::with_seed(token).hash_one(&**name))
-        });
-        let mut first = lock(&world.said);
-        let (theirs, who) = first.entry(position).or_insert_with(|| (said, life.who.clone()));
-        if *who == life.who {
-            return;
-        }
-        world.counts.checked("positions at which replicas are alike", 1);
-        if *theirs != said {
-            let who = who.clone();
-            drop(first);
-            world.breach(format!(
-                "P5: at position {position} {} says something else than {who} did",
-                life.who
-            ));
-        }
-    }
 }
 
 /// What the clients of a node do, in all phases.

@@ -13,6 +13,7 @@ counted! {
     PositionGrows "positions are written once, in order",
     ReplicaGrows "a replica only goes forward",
     ReplicaPrefix "replicas are prefixes of the log",
+    CountTrue "a replica counts as many names as the log has where it is",
     Kept "what was granted is there after quiescence",
     NobodyWaits "nobody waits for ever",
     Quiescent "the cluster serves again",

@@ -9,7 +9,8 @@ use crate::world::{CoreId, NodeId, World};
 
 /// The cores that must not be late for a death to be found in time.
 const CORES: [CoreId; 3] = [CoreId::Session, CoreId::Elector, CoreId::Member];
-/// Nodes leave closing a session to leaders for so long at most: `AFTER_LEADERS` and `APART` of `session/observe.rs` together.
+/// Nodes leave closing a session to leaders for so long at most: `AFTER_LEADERS` and `CLOSINGS_APART` of `session/observe.rs`
+/// together.
 const AFTER_LEADERS: Duration = Duration::from_millis(500);
 
 /// Sessions whose processes are gone, and that nobody has closed.

@@ -227,17 +227,24 @@ impl Inner {
                 ),
             );
         };
-        let rows = replica.rows();
-        let found = rows.fold(0, |sum, (name, row)| {
+        let (found, rows) = replica.rows().fold((0, 0_usize), |(sum, rows), (name, row)| {
             let actor = row.actor().unwrap_or(0);
-            sum ^ digest(number_of(name), (row.position, row.revision(), actor), row.meta())
+            let one = digest(number_of(name), (row.position, row.revision(), actor), row.meta());
+            (sum ^ one, rows + 1)
         });
         if found != expected {
             let names: Vec<_> = replica.rows().map(|(name, _)| name.clone()).collect();
-            self.fail(
+            return self.fail(
                 Check::ReplicaPrefix,
                 format!("node {node} at {position:?} is not what the log says; it has {names:?}"),
             );
+        }
+        // These rows are those of the log at this position, as was just seen.
+        self.counts.add(Check::CountTrue, 1);
+        let counted = replica.count();
+        if counted != rows {
+            let what = format!("node {node} at {position:?} counts {counted} names, and the log has {rows}");
+            self.fail(Check::CountTrue, what);
         }
     }
 }

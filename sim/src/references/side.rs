@@ -243,7 +243,7 @@ impl Side {
     }
 
     /// A peer says what became of one of its actors. `has_ended`: whether that has ended, which nobody here can know.
-    pub fn hear(&mut self, link: LinkId, said: &Said, has_ended: bool) -> Result<Heard, Broken> {
+    pub fn take_said(&mut self, link: LinkId, said: &Said, has_ended: bool) -> Result<Heard, Broken> {
         let Some(holding) = self.links.get_mut(&link) else { return Ok(Heard::Nothing) };
         let undelivered;
         let (actor, end) = match said {

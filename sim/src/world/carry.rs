@@ -11,7 +11,7 @@ use callsign_elector::{
 };
 use callsign_store::Time;
 use callsign_store::ids::NodeName;
-use callsign_transport::{LinkId, PeerId};
+use callsign_transport::LinkId;
 
 use super::{Acting, CoreId, NodeId, Op, Request, World, calls::granted_by, number_of};
 use crate::oracle::{Check, owed};
@@ -321,9 +321,6 @@ impl World {
                     self.carry_member(node, effect);
                 }
                 RegistryEffect::ToNode(input) => self.step_node(node, input),
-                RegistryEffect::Confirmed(of, incarnation) => {
-                    self.confirm(node, PeerId::new(of.as_str(), incarnation.0));
-                }
             }
         }
     }

@@ -6,6 +6,7 @@ use callsign::cores::{
     Call, CallId, CallerInput, Input, LeavingEffect, LeavingInput, NodeEffect, NodeInput, Queue,
 };
 use callsign_store::Time;
+use callsign_transport::PeerId;
 
 use super::{NodeId, World};
 use crate::oracle::Check;
@@ -64,6 +65,9 @@ impl World {
                 NodeEffect::ToRegistry(_, told) => self.tell(node, Queue::OfSession, told),
                 NodeEffect::Trusted(_) => self.tell_patients(node, &CallerInput::Trusted),
                 NodeEffect::Peers(peers) => self.set_peers(node, peers),
+                NodeEffect::Confirmed(of, incarnation) => {
+                    self.confirm(node, PeerId::new(of.as_str(), incarnation.0));
+                }
                 NodeEffect::Leaving(effect) => self.carry_leaving(node, &effect),
             }
         }

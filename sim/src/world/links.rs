@@ -329,7 +329,7 @@ impl World {
             Frame::Closed => self.step_end(at, end, LinkInput::Closed),
             Frame::OfActors(said) => {
                 if self.process(to).is_some_and(|process| process.links.is_up(link)) {
-                    self.hear_of_actors((at, end), to, link, &said);
+                    self.receive_of_actors((at, end), to, link, &said);
                 }
             }
             Frame::Message(message) => {

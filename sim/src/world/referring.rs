@@ -220,7 +220,7 @@ impl World {
     }
 
     /// It arrives over a link that is up.
-    pub(super) fn hear_of_actors(
+    pub(super) fn receive_of_actors(
         &mut self,
         (at, end): (usize, usize),
         node: NodeId,
@@ -251,7 +251,7 @@ impl World {
                 self.say_of_actors(node, link, answer);
             }
             Said::Word(_) | Said::Undelivered { .. } => {
-                let heard = side.hear(link, said, has_ended);
+                let heard = side.take_said(link, said, has_ended);
                 let met = match heard {
                     Ok(Heard::Ended) => Some(Check::ReferenceEnded),
                     Ok(Heard::Refused) => Some(Check::ReferenceRefused),

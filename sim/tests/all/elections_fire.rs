@@ -373,17 +373,11 @@ fn a_term_that_is_given_up_for_a_request_about_another() {
     let epoch = scene.seat().epoch;
     let member = scene.world.setup.members[usize::from(scene.leader)].member.clone();
     let incarnation = scene.world.process(scene.leader).unwrap().incarnation;
-    let given_up = Effect::Emit(Box::new(CampaignEvent {
-        election: ElectionName::new("seat").unwrap(),
-        member,
-        incarnation,
-        epoch: Some(epoch),
-        ballot: None,
-        phase: Phase::Stopping,
-        leader: None,
-        trust_left: Duration::ZERO,
-        what: CampaignEventKind::Lost { why: Lost::ResignRequested },
-    }));
+    let election = ElectionName::new("seat").unwrap();
+    let lost = CampaignEventKind::Lost { why: Lost::ResignRequested };
+    let mut given_up = CampaignEvent::new(election, member, incarnation, lost);
+    (given_up.epoch, given_up.phase) = (Some(epoch), Phase::Stopping);
+    let given_up = Effect::Emit(Box::new(given_up));
     let asked = |scene: &mut Scene, epoch| {
         let process = scene.world.machines[usize::from(scene.leader)].process.as_mut().unwrap();
         process.asked.insert(epoch);

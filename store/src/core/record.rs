@@ -3,7 +3,7 @@
 use rmp_serde::decode::Error;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::Value;
+use crate::{Value, core::printable::printable};
 
 /// The schema of what this version writes into a store (records, and batches of the log), and the only one that it reads: the
 /// first byte.
@@ -49,7 +49,9 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CorruptRecord> {
         Some((&SCHEMA, body)) => {
             // Strings are read where they are: whoever reads a copy of them allocates for each field's name.
             let mut reader = rmp_serde::Deserializer::from_read_ref(body);
-            let record = T::deserialize(&mut reader).map_err(|e| CorruptRecord::Malformed(e.to_string()))?;
+            // What it says may quote what is stored.
+            let malformed = |error: Error| CorruptRecord::Malformed(printable(&error.to_string()));
+            let record = T::deserialize(&mut reader).map_err(malformed)?;
             // Only where there is nothing left, there is no first byte of anything.
             match bool::deserialize(&mut reader) {
                 Err(Error::InvalidMarkerRead(_)) => Ok(record),
@@ -57,5 +59,21 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CorruptRecord> {
             }
         }
         Some((&found, _)) => Err(CorruptRecord::Schema { found }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_stays_within_the_line_that_says_that_it_cannot_be_read() {
+        #[derive(Debug, Deserialize)]
+        enum Word {
+            Known,
+        }
+        assert!(matches!(decode(b"\x01\xa5Known"), Ok(Word::Known)));
+        let said = decode::<Word>(b"\x01\xa5x\n\x1bab").unwrap_err().to_string();
+        assert!(said.contains("x\\n\\u{1b}ab"), "{said}");
     }
 }

@@ -57,6 +57,7 @@ mod commit;
 mod examine;
 mod layout;
 mod line;
+mod member;
 mod plan;
 mod read;
 mod space;
@@ -67,7 +68,8 @@ mod wire;
 pub(super) use address::Address;
 use commit::Places;
 pub(super) use examine::examine;
-use line::{Line, Place};
+use line::Line;
+use member::Place;
 use watches::{Event, Keeper};
 
 /// How long a commit waits for a connection and for those before it.

@@ -14,7 +14,7 @@ impl Failures {
     pub(super) fn note(&mut self, error: &dyn Display) {
         self.0 = self.0.saturating_add(1);
         if self.0.is_power_of_two() {
-            tracing::warn!(%error, failed = self.0, "the outcome of a commit is unknown");
+            crate::logged!(warn, %error, failed = self.0, "the outcome of a commit is unknown");
         }
     }
 
@@ -25,7 +25,7 @@ impl Failures {
         }
         let failed = std::mem::take(&mut self.0);
         if failed > 1 && matches!(outcome, CommitOutcome::Committed(_)) {
-            tracing::info!(failed, "commits succeed again");
+            crate::logged!(info, failed, "commits succeed again");
         }
     }
 }

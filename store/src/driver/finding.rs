@@ -114,3 +114,12 @@ impl From<&OpenError> for Finding {
         }
     }
 }
+
+/// What a look finds that waits for others.
+#[cfg(any(feature = "postgres", feature = "etcd"))]
+pub(super) fn found(look: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(look),
+        Err(error) => vec![Finding::new("reach", Verdict::Unknown, error.to_string())],
+    }
+}

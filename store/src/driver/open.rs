@@ -53,11 +53,11 @@ pub(super) fn missing_file(url: &str) -> Option<PathBuf> {
 /// `cert=PATH` and `key=PATH` are the client's own certificate; `tls=on` trusts the system's authorities. Without a password
 /// for a user, the environment's `ETCDCTL_PASSWORD` is used.
 pub fn open(url: &str) -> Result<SharedStore, OpenError> {
-    let unknown = || OpenError::UnknownScheme { url: url.to_owned() };
+    let unknown = || OpenError::UnknownScheme { url: shown(url) };
     let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
     match scheme {
         "memory" if rest.is_empty() => Ok(Arc::new(MemoryStore::new())),
-        "memory" => Err(OpenError::UnexpectedPath { url: url.to_owned() }),
+        "memory" => Err(OpenError::UnexpectedPath { url: shown(url) }),
         #[cfg(feature = "sqlite")]
         "sqlite" => {
             let (path, options) = rest.split_once('?').unwrap_or((rest, ""));
@@ -85,6 +85,16 @@ pub fn open(url: &str) -> Result<SharedStore, OpenError> {
         #[cfg(not(feature = "any-fdb"))]
         "fdb" => Err(OpenError::NotInThisBuild { scheme: scheme.to_owned() }),
         _ => Err(unknown()),
+    }
+}
+
+/// A URL that is none, as it may be repeated. Where its password would be is unknown: so nothing is shown that may be one.
+fn shown(url: &str) -> String {
+    let may_say = |text: &str| !text.to_ascii_lowercase().contains("password");
+    match url.rsplit_once('@') {
+        None if may_say(url) => url.to_owned(),
+        Some((_, rest)) if may_say(rest) => format!("…@{rest}"),
+        _ => "…".to_owned(),
     }
 }
 
@@ -196,6 +206,27 @@ mod tests {
             let refused = refusal(url);
             assert!(matches!(&refused, OpenError::UnknownScheme { url: said } if said == url), "{refused}");
             assert!(refused.to_string().contains("sqlite:PATH"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_is_refused_is_repeated_without_its_password() {
+        for (url, said) in [
+            ("\"postgres://u:secret@db/x\"", "…@db/x\""),
+            ("Postgres://u:secret@db/x", "…@db/x"),
+            ("postgress://u:se@secret@db/x", "…@db/x"),
+            ("host=h user=u password=secret", "…"),
+            ("postgress://u@db/x?PASSWORD=secret", "…"),
+            ("memory:u:secret@db", "…@db"),
+        ] {
+            let refused = refusal(url);
+            let (OpenError::UnknownScheme { url: shown } | OpenError::UnexpectedPath { url: shown }) =
+                &refused
+            else {
+                panic!("{refused}")
+            };
+            assert_eq!(shown, said);
+            assert!(!format!("{refused} {refused:?}").contains("secret"), "{refused}");
         }
     }
 

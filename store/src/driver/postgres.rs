@@ -80,6 +80,7 @@ mod timeline;
 mod tls;
 mod trouble;
 mod turn;
+mod waiting;
 mod watches;
 
 pub(super) use address::Address;

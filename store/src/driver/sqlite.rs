@@ -67,6 +67,7 @@ mod notifier;
 #[cfg(test)]
 mod raced;
 mod reader;
+mod requests;
 mod wake;
 mod watches;
 mod writer;
@@ -79,7 +80,8 @@ pub(super) use examine::examine;
 use file::DatabaseFile;
 use life::Lives;
 use notifier::{Listener, Notifier};
-use reader::{Looks, Reader, Request};
+use reader::Reader;
+use requests::{Looks, Request};
 use wake::Sockets;
 use watches::Watch;
 use writer::Writer;

@@ -266,7 +266,7 @@ impl Supervisor {
             run(hook, &failure);
         }
         let whose = self.shared.whose;
-        tracing::error!(part = failure.part, reason = failure.reason, "{whose} has failed");
+        crate::logged!(error, part = failure.part, reason = failure.reason, "{whose} has failed");
     }
 
     /// Has this run once the node has failed, at once and on the thread that noticed it; now, if it has failed already.
@@ -359,7 +359,7 @@ const UNASKED: &str = "ended, and nobody had asked it to";
 /// One hook that panics must not keep the others from running.
 fn run(hook: Hook, failure: &NodeFailure) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (hook.run)(failure))) {
-        tracing::error!(panic = text(&*panic), "what a failure brings about has panicked");
+        crate::logged!(error, panic = text(&*panic), "what a failure brings about has panicked");
     }
 }
 
@@ -403,7 +403,7 @@ pub fn foreign<T>(what: &str, call: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(done) => Some(done),
         Err(panic) => {
-            tracing::error!(what, panic = text(&*panic), "code of the application has panicked");
+            crate::logged!(error, what, panic = text(&*panic), "code of the application has panicked");
             None
         }
     }
@@ -421,9 +421,16 @@ pub async fn foreign_async<T>(what: &str, call: impl Future<Output = T>) -> Opti
 pub async fn caught<T>(what: &str, call: impl Future<Output = T>) -> Result<T, String> {
     AssertUnwindSafe(call).catch_unwind().await.map_err(|panic| {
         let panic = text(&*panic);
-        tracing::error!(what, panic, "code of the application has panicked");
+        crate::logged!(error, what, panic, "code of the application has panicked");
         panic.to_owned()
     })
+}
+
+/// Runs what only tells somebody something, as [`logged!`](crate::logged) does. A panic in it costs nothing else. It is not logged,
+/// because that would panic as well.
+#[doc(hidden)] // for what `logged!` becomes
+pub fn contained(tell: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(tell));
 }
 
 #[cfg(any(test, feature = "faults"))]

@@ -167,10 +167,12 @@ impl Options {
 }
 
 /// Without which a run has shown nothing.
-const NEEDED: [&str; 15] = [
+const NEEDED: [&str; 17] = [
     "acts after a check that passed",
     "names kept to the end",
+    "names kept to the end, and found on a page",
     "own registrations seen by a local read",
+    "own registrations found on a page",
     "calls and acts put in order",
     "checks of the singleton that passed",
     "tokens of one actor",

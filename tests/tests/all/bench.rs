@@ -33,7 +33,7 @@ fn each_name_is_started_once_and_moves_whole_and_a_broadcast_reaches_all_members
 
 #[test]
 fn each_name_has_an_actor_and_all_names_are_freed_however_many_callers_ask() {
-    let figures = bench(&["--load", "--names", "1001", "--callers", "1,20", "--nodes", "4"]);
+    let figures = bench(&["--load", "--names", "1001", "--callers", "1,20", "--nodes", "4", "--idle", "1"]);
     assert_eq!(
         (&figures["names"], &figures["nodes"], &figures["workers"]),
         (&1001.into(), &4.into(), &3.into())
@@ -53,6 +53,10 @@ fn each_name_has_an_actor_and_all_names_are_freed_however_many_callers_ask() {
         assert!(number(of, "cpu_us_per_registration") > 0.0, "{figures}");
         assert!(number(of, "cpu_us_per_unregistration") > 0.0, "{figures}");
         assert!((0.0..=1.1).contains(&number(of, "commits_per_registration")), "{figures}");
+        // The file of the store is read and written, and threads wait for it.
+        for key in ["system_calls_per_registration", "switches_per_registration"] {
+            assert!(number(of, key) > 0.0, "{key}: {figures}");
+        }
     }
     // One that waits for another is in the same batch as others.
     let commits = |at: usize| number(&callers[at], "commits_per_registration");
@@ -86,4 +90,13 @@ fn each_name_has_an_actor_and_all_names_are_freed_however_many_callers_ask() {
     for key in ["join_registrations", "death_registrations"] {
         assert!(number(disturbed, key) > 1.0, "{key}: {figures}");
     }
+    for what in ["join", "death"] {
+        let [p9999, longest] =
+            ["p9999_ms", "longest_wait_ms"].map(|key| number(disturbed, &format!("{what}_{key}")));
+        assert!(0.0 < p9999 && p9999 <= longest, "{what}: {figures}");
+    }
+    let idle = &figures["idle"];
+    assert_eq!(idle["seconds"], 1, "{figures}");
+    let [each, most] = ["idle_cpu_percent", "idle_cpu_percent_most"].map(|key| number(idle, key));
+    assert!(0.0 < each && each <= most, "{figures}");
 }

@@ -25,12 +25,17 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// A guard for this program, without a word of trust.
+    /// A guard of `callsign run` for this program, without a word of trust.
     fn new(program: &[&str]) -> Self {
+        Self::of("run", program)
+    }
+
+    /// The same of another command.
+    fn of(command: &str, program: &[&str]) -> Self {
         let (node, theirs) = UnixStream::pair().unwrap();
         let reports = BufReader::new(node.try_clone().unwrap());
         let guard = Command::new(callsign())
-            .args(["guard", "--grace", "60s", "--"])
+            .args(["guard", "--of", command, "--grace", "60s", "--"])
             .args(program)
             .env_remove("CALLSIGN_PARENT")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -122,6 +127,12 @@ fn a_guard_says_why_a_program_was_ended_although_its_node_did_not_ask_for_it() {
     guarded.node.shutdown(Shutdown::Write).unwrap();
     let said = guarded.ends(&[json!({ "ended": { "signal": 9 } }), json!("gone")]);
     assert_eq!(said, "callsign guard: `callsign run` is gone, so its program was killed\n");
+
+    let mut guarded = Guarded::of("hold", &["sleep", "600"]);
+    guarded.starts(LONG);
+    guarded.node.shutdown(Shutdown::Write).unwrap();
+    let said = guarded.ends(&[json!({ "ended": { "signal": 9 } }), json!("gone")]);
+    assert_eq!(said, "callsign guard: `callsign hold` is gone, so its program was killed\n");
 }
 
 #[test]

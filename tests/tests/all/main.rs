@@ -7,6 +7,7 @@ mod bench;
 mod book;
 mod certificates;
 mod chaos;
+mod circles;
 mod configuring;
 mod crowd;
 mod demo;

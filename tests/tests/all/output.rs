@@ -137,6 +137,18 @@ fn a_node_logs_objects_where_it_is_told_to() {
     let first = lines.iter().find(|line| line["message"] == "a leads, epoch 1").unwrap();
     assert_eq!((&first["level"], &first["node"]), (&json!("INFO"), &json!("a")), "{first}");
     assert!(first["timestamp"].is_string() && first["target"].is_string(), "{first}");
+    let said = |begin: &str| {
+        let is_it = |line: &&Value| line["message"].as_str().is_some_and(|said| said.starts_with(begin));
+        lines.iter().find(is_it).unwrap_or_else(|| panic!("{begin}: {log}"))
+    };
+    let of_the_session = said("session a#1 is open");
+    assert_eq!(of_the_session["node"], "a", "{of_the_session}");
+    let of_the_member = said("this node serves as the leader of epoch 1");
+    for line in [said("a joined"), of_the_member] {
+        assert_eq!((&line["registry"], &line["node"]), (&json!("default"), &json!("a")), "{line}");
+        assert!(line["epoch"].is_u64() && line["position"].is_u64(), "{line}");
+    }
+    assert_eq!(of_the_member["epoch"], 1, "{of_the_member}");
 }
 
 #[test]

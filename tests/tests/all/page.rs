@@ -197,6 +197,21 @@ fn what_the_page_was_refused_it_asks_for_again_though_nothing_has_changed() {
 }
 
 #[test]
+fn the_page_of_a_node_that_began_anew_while_nobody_looked_shows_all_that_it_saw_since() {
+    let Some(browser) = browser() else { return };
+    let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);
+    browser.open(&format!("http://{}/", cluster.node("a").client.address()));
+    shows(&browser, "leaders", "a leads, epoch");
+    // As if the page had last heard of another incarnation, which had seen as much as this one.
+    browser.run(
+        "seen.incarnation = 'the one before';
+        seen.leaders = [];
+        document.getElementById('leaders').replaceChildren();",
+    );
+    shows(&browser, "leaders", "a leads, epoch");
+}
+
+#[test]
 fn what_is_asked_for_while_the_page_waits_for_an_answer_is_what_it_shows() {
     let Some(browser) = browser() else { return };
     let cluster = Cluster::start(StartOptions::lease(LEASE), &["a"]);

@@ -12,7 +12,7 @@ use serde::{
 use serde_bytes::Bytes as Blob;
 
 /// The most headers of one message.
-pub(crate) const MOST: usize = 16;
+pub(crate) const MOST_HEADERS: usize = 16;
 
 /// The most bytes that the headers of one message take together.
 pub(crate) const MOST_BYTES: usize = 4096;
@@ -30,7 +30,7 @@ pub enum HeaderFault {
     #[error("{bytes} bytes of headers, {MOST_BYTES} are allowed")]
     TooLong { bytes: usize },
     /// There are too many.
-    #[error("more than {MOST} headers")]
+    #[error("more than {MOST_HEADERS} headers")]
     TooMany,
     /// They are no map from names to bytes.
     #[error("headers that are no map from names to bytes")]
@@ -46,7 +46,7 @@ impl<'a> Headers<'a> {
         if packed.len() > MOST_BYTES {
             return Err(HeaderFault::TooLong { bytes: packed.len() });
         }
-        if entries(packed, |_, _| {})? > MOST {
+        if entries(packed, |_, _| {})? > MOST_HEADERS {
             return Err(HeaderFault::TooMany);
         }
         Ok(Self { packed: Some(packed) })

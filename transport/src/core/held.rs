@@ -22,7 +22,7 @@ use crate::core::ends::End;
 pub const REMEMBERED: usize = 4096;
 
 /// Below so many references they are never looked through.
-const LEAST: usize = 1024;
+const LEAST_SWEPT: usize = 1024;
 
 /// Why there is no reference to an actor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -60,7 +60,7 @@ impl<R: Clone> Held<R> {
         Self {
             limit,
             references: BTreeMap::new(),
-            sweeps_at: LEAST.min(limit),
+            sweeps_at: LEAST_SWEPT.min(limit),
             to_ask: VecDeque::new(),
             ended: BTreeMap::new(),
             in_order: VecDeque::new(),
@@ -86,7 +86,7 @@ impl<R: Clone> Held<R> {
         }
         if self.references.len() >= self.sweeps_at {
             self.references.retain(|_, (_, reference)| is_alive(reference));
-            self.sweeps_at = (self.references.len() * 2).max(LEAST).min(self.limit);
+            self.sweeps_at = (self.references.len() * 2).max(LEAST_SWEPT).min(self.limit);
         }
         if self.references.len() >= self.limit && !planted!("references-without-bound") {
             return Err(NoReference::TooMany { limit: self.limit });

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Bytes that the link itself may have to say beyond the limit of the control lane.
-const OWN: usize = 64 << 10;
+const ROOM_OF_LINK: usize = 64 << 10;
 
 /// The most control bytes that are written at once.
 pub const BATCH: usize = 256 << 10;
@@ -117,7 +117,7 @@ impl Outbox {
         if self.state != State::Open {
             return;
         }
-        if self.control.len() < self.limits.control_queue.saturating_add(OWN) {
+        if self.control.len() < self.limits.control_queue.saturating_add(ROOM_OF_LINK) {
             frame.put(&mut self.control);
         } else {
             self.overrun = true;

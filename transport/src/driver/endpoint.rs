@@ -7,7 +7,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use callsign_store::lock::{lock, read, write};
+use callsign_store::{
+    lock::{lock, read, write},
+    logged,
+};
 use futures::{FutureExt, future::BoxFuture};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -326,7 +329,7 @@ async fn accept(inner: Arc<Inner>, mut listener: Listener) {
         match accepted {
             Ok(connection) => admit(&inner, connection),
             Err(error) => {
-                tracing::warn!("cannot accept connections: {error}");
+                logged!(warn, "cannot accept connections: {error}");
                 tokio::select! {
                     biased;
                     () = sleep(ACCEPT_PAUSE) => {}

@@ -54,6 +54,8 @@ pub(crate) struct LinkHandle {
     to_say: AtomicBool,
     /// There is something to write, or to wait for.
     pub(crate) written: Notify,
+    /// The core is to be woken earlier than it said before.
+    pub(crate) earlier: Notify,
     turn: Mutex<Turn>,
     /// Its task is in the middle of a write, and takes nothing more until its peer has taken that.
     is_writing: AtomicBool,
@@ -82,6 +84,7 @@ impl LinkHandle {
             core: Mutex::new(core),
             to_say: AtomicBool::default(),
             written: Notify::new(),
+            earlier: Notify::new(),
             turn: Mutex::new(Turn::ToCome(Vec::new())),
             is_writing: AtomicBool::default(),
             done: CancellationToken::new(),
@@ -157,7 +160,14 @@ impl LinkHandle {
         mut ended: impl FnMut(DownReason),
     ) {
         let mut effects = Vec::new();
-        lock(&self.core).step(now, input, &mut effects);
+        let mut core = lock(&self.core);
+        let before = core.next_wake();
+        core.step(now, input, &mut effects);
+        let after = core.next_wake();
+        drop(core);
+        if before.zip(after).is_some_and(|(before, after)| after < before) {
+            self.earlier.notify_one();
+        }
         let speaks = effects.iter().any(|effect| matches!(effect, Effect::SayOnly(_)));
         for effect in effects {
             match effect {

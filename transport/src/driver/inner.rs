@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::lock::{lock, read, write};
+use callsign_store::{
+    lock::{lock, read, write},
+    logged,
+};
 use dashmap::DashMap;
 use futures::future::BoxFuture;
 use ractor::{ActorId, registry::where_is_pid};
@@ -229,7 +232,7 @@ impl Inner {
         for effect in effects {
             match effect {
                 Effect::Up { link, peer } => {
-                    tracing::info!(%peer, %link, "the link is up");
+                    logged!(info, %peer, %link, "the link is up");
                     self.told_of_ends(ends::Input::LinkUp { link });
                     // It was put there before the table was asked.
                     if let Some(handle) = self.handles.get(&link).map(|handle| handle.clone()) {
@@ -338,12 +341,15 @@ impl Inner {
 
     pub(crate) fn note_refusal(&self, address: &str, why: &Refused) {
         let Some(count) = lock(&self.refusals).note(self.now(), address, why) else { return };
+        // Somebody else may have written them, who shows no secret: a refusal is one line of the log.
+        let (address, said) =
+            (callsign_store::printable(address), callsign_store::printable(&why.to_string()));
         match why {
             // The ordinary life of a cluster in which nodes come and go.
             Refused::Unreachable(_) | Refused::Deadline | Refused::Leaving => {
-                tracing::info!(%address, count, "no link: {why}");
+                logged!(info, %address, count, "no link: {said}");
             }
-            why => tracing::warn!(%address, count, "link refused: {why}"),
+            _ => logged!(warn, %address, count, "link refused: {said}"),
         }
     }
 
@@ -394,8 +400,8 @@ impl Inner {
 fn log_down(peer: &PeerId, link: LinkId, reason: &DownReason) {
     match reason {
         DownReason::Goodbye | DownReason::Left | DownReason::Replaced => {
-            tracing::info!(%peer, %link, "the link is down: {reason}");
+            logged!(info, %peer, %link, "the link is down: {reason}");
         }
-        reason => tracing::warn!(%peer, %link, "the link is down: {reason}"),
+        reason => logged!(warn, %peer, %link, "the link is down: {reason}"),
     }
 }

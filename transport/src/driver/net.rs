@@ -9,6 +9,7 @@ pub(crate) mod noise;
 #[cfg(not(feature = "noise"))]
 #[path = "net/absent/noise.rs"]
 pub(crate) mod noise;
+mod sealed;
 pub(crate) mod stream;
 #[cfg(feature = "tls")]
 mod tls;

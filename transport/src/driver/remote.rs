@@ -54,6 +54,7 @@ mod broadcast;
 pub(crate) mod deliver;
 pub(crate) mod exports;
 mod kind;
+mod many;
 pub mod message;
 mod proxy;
 mod reference;

@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
+use callsign_store::logged;
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -134,11 +135,6 @@ impl Progress {
     pub(crate) fn grant(&mut self, full: &Full) {
         self.granted = Some(full.id);
     }
-
-    /// Whether room was made that is not used yet.
-    pub(crate) fn is_granted(&self) -> bool {
-        self.granted.is_some()
-    }
 }
 
 impl Subscribers {
@@ -176,7 +172,7 @@ impl Subscribers {
         progress: &mut Progress,
     ) -> Option<Full> {
         let Some(readers) = self.by_channel.get(channel) else {
-            tracing::debug!(%channel, peer = %from.0, "nobody reads this channel, message dropped");
+            logged!(debug, %channel, peer = %from.0, "nobody reads this channel, message dropped");
             return None;
         };
         let served = progress.served;

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// More names of a certificate than these are not looked at.
-const NAMES: usize = 64;
+const MOST_NAMES: usize = 64;
 
 /// Whether a certificate will be good for longer, nobody asks: a hundred years.
 const HORIZON: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -231,7 +231,7 @@ pub(crate) fn names(
                 return Ok(Err(CertificateFault::Permits { name: name.to_owned(), why }));
             }
         }
-        if names.len() == NAMES {
+        if names.len() == MOST_NAMES {
             break;
         }
     }

@@ -5,6 +5,7 @@
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 use crate::{slow::counted, support::*};
+use callsign_store::testing::log::Listening;
 use callsign_transport::{Carrier, DownReason, Endpoint, Keys, Refused, Versions};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -121,6 +122,17 @@ async fn a_forged_noise_message_is_a_wrong_secret_and_says_so(carrier: Carrier) 
     let answer = say(&a, &[preamble(carrier, 1, "prod", "Secured"), noise].concat()).await;
     assert!(answer.ends_with(b"\x81\xa7Refused\xa6Secret"), "{}", answer.escape_ascii());
     refused(&a, |why| *why == Refused::Secret).await;
+}
+
+async fn what_a_stranger_gives_as_its_reason_is_one_line_of_the_log(carrier: Carrier) {
+    let log = Listening::to("callsign_transport");
+    let a = node(carrier).await;
+    let said = frame(b"\x81\xa7Refused\x81\xa3Tls\xacx\n2026 ERROR");
+    say(&a, &[preamble(carrier, 1, "prod", "Secured"), said].concat()).await;
+    refused(&a, |why| *why == Refused::Tls("x\n2026 ERROR".into())).await;
+    let lines = log.all().into_iter().filter_map(|event| event.get("message").cloned());
+    let lines: Vec<_> = lines.filter(|line| line.starts_with("link refused")).collect();
+    assert_eq!(lines, ["link refused: TLS: x\\n2026 ERROR"]);
 }
 
 async fn silent_sockets_are_closed_at_the_deadline_and_nobody_waits_for_them(carrier: Carrier) {
@@ -410,6 +422,7 @@ suite! {
         a_dialled_node_of_another_version_is_refused,
         a_handshake_cut_short_is_refused,
         a_forged_noise_message_is_a_wrong_secret_and_says_so,
+        what_a_stranger_gives_as_its_reason_is_one_line_of_the_log,
         silent_sockets_are_closed_at_the_deadline_and_nobody_waits_for_them,
         a_crowd_of_strangers_loses_its_oldest_and_a_node_still_gets_in,
         a_bit_that_turned_on_the_way_ends_the_link_and_is_not_delivered,

@@ -16,14 +16,14 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 
 use crate::{
-    admin::{MAX_RANGE, numbers, routes},
+    admin::{Limits, MAX_RANGE, numbers, routes},
     echo,
     hosted::Hosted,
     metrics::Counted,
 };
 
 /// Longer than any answer takes, in virtual time.
-const PATIENCE: Duration = Duration::from_secs(600);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A node alone that has joined two registries, `default` and `second`.
 struct Alone {
@@ -42,7 +42,7 @@ impl Alone {
         let first = Registry::join(config).await.unwrap();
         let second = first.join_beside("second").await.unwrap();
         for registry in [&first, &second] {
-            assert!(registry.ready(PATIENCE).await.is_ok(), "{:?}", registry.status());
+            assert!(registry.ready(ANSWER_TIMEOUT).await.is_ok(), "{:?}", registry.status());
         }
         let registries = Registries::of(&first).beside(&second);
         let hosted = Arc::new(Hosted::new("a".to_owned(), registries, echo::spawn("a").await.unwrap()));
@@ -56,7 +56,7 @@ impl Alone {
         let mut request = request.header(header::CONTENT_TYPE, "application/json").body(body).unwrap();
         // As the server says it.
         request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 5000))));
-        let answered = tokio::time::timeout(PATIENCE, self.routes.clone().oneshot(request)).await;
+        let answered = tokio::time::timeout(ANSWER_TIMEOUT, self.routes.clone().oneshot(request)).await;
         let response = answered.expect("it answers").unwrap_or_else(|never| match never {});
         let status = response.status();
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
@@ -101,6 +101,18 @@ fn a_range_has_a_million_names_at_the_most() {
     assert_eq!(range(7, 7 + MAX_RANGE), Some(7..7 + MAX_RANGE));
     assert_eq!(range(7, 8 + MAX_RANGE), None);
     assert!(range(5, 2).is_some_and(|names| names.is_empty()));
+}
+
+#[test]
+fn the_page_of_limits_says_what_the_endpoint_takes() {
+    let page = include_str!("../../../../docs/limits.md");
+    let Limits { connections, spare, .. } = Limits::default();
+    for row in [
+        format!("| connections to the admin endpoint | {connections}, and {spare} for probes |"),
+        format!("| names of a range that the admin endpoint is asked for | {MAX_RANGE} |"),
+    ] {
+        assert!(page.contains(&row), "{row}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

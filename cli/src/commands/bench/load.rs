@@ -2,6 +2,7 @@
 
 mod callers;
 mod disturbed;
+mod idle;
 mod memory;
 mod reads;
 
@@ -9,7 +10,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{cluster::Setting, orders::Read};
+use super::{Args, cluster::Setting, orders::Read};
 
 /// What can be measured by itself.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -22,6 +23,8 @@ pub(crate) enum Part {
     Memory,
     /// Registrations while a node joins, while actors end, and while a node dies.
     Disturbed,
+    /// What nodes need while nothing happens.
+    Idle,
 }
 
 /// The figures. Each part says what its own mean, and is empty or null if it was not measured.
@@ -35,6 +38,7 @@ pub(crate) struct Load {
     reads: Vec<Read>,
     memory: Option<memory::Memory>,
     disturbed: Option<disturbed::Disturbed>,
+    idle: Option<idle::Resting>,
 }
 
 /// How many steps there are.
@@ -42,7 +46,7 @@ pub(super) fn steps(callers: &[u32], only: &[Part]) -> u64 {
     let of = |part: Part| match part {
         Part::Callers => 3 * callers.len() as u64,
         Part::Reads => 2,
-        Part::Memory => 1,
+        Part::Memory | Part::Idle => 1,
         Part::Disturbed => 5,
     };
     Part::value_variants().iter().filter(|part| is_asked(only, **part)).map(|part| of(*part)).sum()
@@ -52,12 +56,13 @@ fn is_asked(only: &[Part], part: Part) -> bool {
     only.is_empty() || only.contains(&part)
 }
 
-/// Measures the parts in `only`, or all if there are none. `callers` are the numbers of calls that each worker has under way at once,
-/// each for a cluster of its own.
-pub(super) fn measure(setting: &Setting, names: u32, callers: &[u32], only: &[Part]) -> Result<Load> {
+/// Measures the parts in `args.only`, or all if there are none. `args.callers` are the numbers of calls that each worker has under
+/// way at once, each for a cluster of its own.
+pub(super) fn measure(setting: &Setting, names: u32, args: &Args) -> Result<Load> {
+    let Args { callers, only, .. } = args;
     let Some(most) = callers.iter().copied().max() else { bail!("--callers is empty") };
     let is_asked = |part| is_asked(only, part);
-    let asked = if is_asked(Part::Callers) { callers } else { &[] };
+    let asked: &[u32] = if is_asked(Part::Callers) { callers } else { &[] };
     Ok(Load {
         names,
         nodes: setting.workers + setting.observers,
@@ -69,6 +74,7 @@ pub(super) fn measure(setting: &Setting, names: u32, callers: &[u32], only: &[Pa
         reads: if is_asked(Part::Reads) { reads::measure(setting, names, most)? } else { Vec::new() },
         memory: is_asked(Part::Memory).then(|| memory::measure(setting, names, most)).transpose()?,
         disturbed: is_asked(Part::Disturbed).then(|| disturbed::measure(setting, names, most)).transpose()?,
+        idle: is_asked(Part::Idle).then(|| idle::measure(setting, args.idle)).transpose()?,
     })
 }
 
@@ -82,6 +88,7 @@ pub(super) fn rows(figures: &Load) -> Vec<Vec<String>> {
     rows.extend(figures.reads.iter().map(reads::row_of));
     rows.extend(figures.memory.iter().flat_map(memory::rows));
     rows.extend(figures.disturbed.iter().flat_map(disturbed::rows));
+    rows.extend(figures.idle.iter().flat_map(idle::rows));
     rows
 }
 
@@ -104,15 +111,16 @@ mod tests {
             reads: vec![Read::default()],
             memory: Some(memory::Memory::default()),
             disturbed: Some(disturbed::Disturbed::default()),
+            idle: Some(idle::Resting::default()),
             ..Load::default()
         };
         let figures = serde_json::to_value(figures).unwrap();
-        assert_eq!(keys(&figures), "callers, disturbed, memory, names, nodes, reads, workers");
+        assert_eq!(keys(&figures), "callers, disturbed, idle, memory, names, nodes, reads, workers");
         assert_eq!(
             keys(&figures["callers"][0]),
             "callers, commits_per_registration, cpu_us_per_registration, cpu_us_per_unregistration, names, \
-             register_longest_us, register_p50_us, register_p99_us, registrations_per_s, unregistrations_per_s, \
-             written_bytes_per_registration"
+             register_longest_us, register_p50_us, register_p99_us, registrations_per_s, switches_per_registration, \
+             system_calls_per_registration, unregistrations_per_s, written_bytes_per_registration"
         );
         assert_eq!(
             keys(&figures["reads"][0]),
@@ -124,8 +132,13 @@ mod tests {
         );
         assert_eq!(
             keys(&figures["disturbed"]),
-            "death_freed_ms, death_longest_gap_ms, death_longest_wait_ms, death_registrations, ended_actors, \
-             ended_names, ends_freed_ms, failover_ms, join_longest_gap_ms, join_longest_wait_ms, join_ms, join_registrations, lost_names"
+            "death_freed_ms, death_longest_gap_ms, death_longest_wait_ms, death_p9999_ms, death_registrations, \
+             ended_actors, ended_names, ends_freed_ms, failover_ms, join_longest_gap_ms, join_longest_wait_ms, \
+             join_ms, join_p9999_ms, join_registrations, lost_names"
+        );
+        assert_eq!(
+            keys(&figures["idle"]),
+            "idle_cpu_percent, idle_cpu_percent_most, idle_switches_per_s, idle_system_calls_per_s, seconds"
         );
     }
 }

@@ -146,6 +146,8 @@ pub(crate) struct Took {
 pub(crate) struct Probed {
     pub(crate) registrations: u32,
     pub(crate) longest_wait_us: f64,
+    /// Only one of ten thousand was longer.
+    pub(crate) wait_p9999_us: f64,
     /// How late a thread of the same process woke.
     pub(crate) longest_gap_us: f64,
 }
@@ -234,6 +236,10 @@ pub(crate) struct Usage {
     pub(crate) commits: u64,
     /// What it caused to be written to files, if the kernel says so.
     pub(crate) written_bytes: Option<u64>,
+    /// How often it called the kernel to read and to write.
+    pub(crate) system_calls: Option<u64>,
+    /// How often its threads gave up their processors to wait.
+    pub(crate) switches: Option<u64>,
 }
 
 /// Times of single operations, in microseconds.

@@ -53,7 +53,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// One of the actors has heard something. Only for the last of them the clock is read, which takes as long as all else here.
-    fn hear(&self) {
+    fn count(&self) {
         let messages = self.messages.fetch_add(1, Ordering::AcqRel) + 1;
         if messages.is_multiple_of(self.actors.load(Ordering::Relaxed)) {
             self.last_ns.store(now_ns(), Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl Actor for Listener {
         Heard::Text(_): Heard,
         (): &mut (),
     ) -> Result<(), ActorProcessingErr> {
-        self.0.hear();
+        self.0.count();
         Ok(())
     }
 }

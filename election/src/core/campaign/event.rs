@@ -14,6 +14,7 @@ use crate::{
 /// Something happened. Each is reported once, in order: to `tracing`, target `callsign::election`, and to the
 /// [`Observer`](crate::campaign::Observer).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct CampaignEvent {
     /// The election.
     pub election: ElectionName,
@@ -33,6 +34,21 @@ pub struct CampaignEvent {
     pub trust_left: Duration,
     /// What happened.
     pub what: CampaignEventKind,
+}
+
+impl CampaignEvent {
+    /// One of a campaign that follows, and knows of no leader. Its fields can be set: it is for tests of what observes
+    /// campaigns.
+    pub fn new(
+        election: ElectionName,
+        member: MemberId,
+        incarnation: Incarnation,
+        what: CampaignEventKind,
+    ) -> Self {
+        let (epoch, ballot, leader) = (None, None, None);
+        let (phase, trust_left) = (Phase::Following, Duration::ZERO);
+        Self { election, member, incarnation, epoch, ballot, phase, leader, trust_left, what }
+    }
 }
 
 /// What happened.

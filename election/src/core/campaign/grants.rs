@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{Asked, Core, Effect, Held, Listening, Lost, Releasing, Seat, Work, tidying::Tidying};
+use super::{Asked, Core, Effect, Held, Listening, Lost, Releasing, RunId, Seat, Work, role::Tidying};
 use crate::{
     core::campaign::{
         Until,
@@ -61,12 +61,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         Ok(Worth { until: Until::At(until), refresh_at, patience: timing.patience(window) })
     }
 
-    /// A seat was granted to a member that had none.
+    /// A seat was granted to a member that had none. While a term ends, nothing is asked that is answered by a grant.
     pub(super) fn granted(&mut self, now: Time, grant: Grant<F>, anchor: Time, out: &mut Vec<Effect<F>>) {
-        if !matches!(self.seat, Seat::Vacant) {
-            // Nothing is asked while a term ends.
-            return;
-        }
         let epoch = grant.term.epoch;
         // If it is the same, it has it again.
         self.left = None;
@@ -100,7 +96,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         }
         let Worth { until, refresh_at, patience } = worth;
         out.push(Effect::Trust { grant: grant.clone(), until });
-        let work = Work::Waiting { at: now, attempt: 1, run: None };
+        let work = Work::Waiting { at: now, attempt: 1, run: RunId(self.runs) };
         let tidying = Tidying::NotYet;
         self.seat = Seat::Held(Held { grant, until, refresh_at, anchor, patience, work, tidying });
         self.listening = Listening::Open;

@@ -5,8 +5,6 @@
 //!
 //! It is for economy, since the leader sweeps what is left. So it takes no longer than the first try to give a seat back.
 
-use std::time::Duration;
-
 use callsign_store::{planted, time::Time};
 
 use super::{Core, Effect, Kind, Lifecycle, Lost, OnLoss, Release, Seat};
@@ -41,7 +39,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         // A last claim has taken some of the time of all tries.
         let is_late = self.lifecycle == Lifecycle::StopsSoon;
         let since = self.ends_since.filter(|_| is_late).unwrap_or(now);
-        let most = since + tries.iter().sum::<Duration>();
+        let most = since + self.config.abdicate_time();
         let end = most.min(now + tries.first().copied().unwrap_or_default());
         self.seat = Seat::Leaving(Leaving { why, tried: 0, end, next_at: now });
         self.act_on_leaving(now, out);

@@ -50,7 +50,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             return;
         }
         let tries = &self.config.abdicate_tries;
-        let end = releasing.since + tries.iter().sum::<Duration>();
+        let end = releasing.since + self.config.abdicate_time();
         let Some(patience) = tries.get(releasing.tried).filter(|_| now < end) else {
             let fault = Fault::Fatal("it was not tried".to_owned());
             self.not_released(now, fault, out);
@@ -99,7 +99,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         releasing.is_uncertain |= matches!(fault, Fault::Transient { maybe_committed: true, .. });
         let Seat::Releasing(releasing) = &self.seat else { return };
         let pause = self.backoff(u32::try_from(releasing.tried).unwrap_or(u32::MAX));
-        let end = releasing.since + tries.iter().sum::<Duration>();
+        let end = releasing.since + self.config.abdicate_time();
         let is_last = releasing.tried >= tries.len() || now + pause >= end;
         if is_last || matches!(fault, Fault::Fatal(_)) {
             self.not_released(now, fault, out);

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{
-    Core, Effect, Listening, Lost, Release, Releasing, RunId, Seat, Transition, Until, tidying::Tidying,
-};
+use super::{Core, Effect, Listening, Lost, Release, Releasing, RunId, Seat, Transition, Until};
 use crate::{
     core::campaign::{OnLoss, event::CampaignEventKind, status::Trouble},
     oracle::Grant,
@@ -31,11 +29,32 @@ pub(super) struct Held<F> {
     pub(super) tidying: Tidying,
 }
 
+/// When the oracle is asked to tidy up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Tidying {
+    /// Not before the first refresh: a term that is short leaves it to the next.
+    NotYet,
+    /// Then, at the earliest.
+    At(Time),
+    /// Not in this term: there is nothing to tidy.
+    Never,
+}
+
+impl Tidying {
+    /// The term goes on.
+    pub(super) fn may_begin(&mut self, now: Time) {
+        if *self == Self::NotYet {
+            *self = Self::At(now);
+        }
+    }
+}
+
 /// How far the role is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Work {
-    /// It will be asked at that time to take up the term. `run`: its last attempt that failed.
-    Waiting { at: Time, attempt: u32, run: Option<RunId> },
+    /// It will be asked at that time to take up the term. `run`: its last attempt, which has failed. If the term was
+    /// granted just now, that is one of a former term: then it is asked in the same step, and nothing can come between.
+    Waiting { at: Time, attempt: u32, run: RunId },
     /// It is taking it up.
     Activating { run: RunId, attempt: u32, since: Time, until: Time },
     /// It is active.
@@ -113,7 +132,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             Err(Abort(reason)) => {
                 let pause = self.backoff(attempt);
                 let Seat::Held(held) = &mut self.seat else { return };
-                held.work = Work::Waiting { at: now + pause, attempt: attempt + 1, run: Some(run) };
+                held.work = Work::Waiting { at: now + pause, attempt: attempt + 1, run };
                 self.trouble = Some(Trouble::Role(reason.clone()));
                 self.emit(now, CampaignEventKind::RoleActivateFailed { attempt, reason }, out);
                 if attempt >= self.config.activate_attempts {
@@ -161,23 +180,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             self.leader = None;
         }
         let budget = self.budget(now, held.until);
-        let run = match held.work {
-            Work::Active { run, .. } | Work::Activating { run, .. } => Some(run),
-            Work::Waiting { run, .. } => run,
-        };
-        let Some(run) = run else {
-            // The role never heard of the term.
-            let is_given_back = give_back.is_some();
-            let (grant, trusted) = give_back.unwrap_or((held.grant, held.until));
-            self.seat = Seat::Releasing(Releasing::new(now, grant, trusted, why));
-            out.push(Effect::Lapse);
-            self.emit(now, CampaignEventKind::Lost { why }, out);
-            if !is_given_back {
-                self.seat = Seat::Vacant;
-                self.end_term(now, why, out);
-            }
-            return;
-        };
+        let (Work::Waiting { run, .. } | Work::Activating { run, .. } | Work::Active { run, .. }) = held.work;
         let grant = held.grant;
         let until = now + budget;
         self.seat = Seat::Ending(Ending { why, grant, give_back, run, since: now, until, aborting: false });

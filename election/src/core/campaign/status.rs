@@ -10,6 +10,7 @@ use crate::{
 
 /// What a campaign does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Phase {
     /// It has no term, and claims one from time to time.
     Following,
@@ -105,6 +106,7 @@ pub enum Trouble {
 
 /// A campaign at one moment. Made without waiting for anything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct CampaignStatus<F> {
     /// What it does.
     pub phase: Phase,

@@ -6,28 +6,8 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{CallId, Core, Effect, Held, Kind, Seat};
+use super::{CallId, Core, Effect, Held, Kind, Seat, role::Tidying};
 use crate::{core::campaign::event::CampaignEventKind, oracle::Fault};
-
-/// When the oracle is asked to tidy up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Tidying {
-    /// Not before the first refresh: a term that is short leaves it to the next.
-    NotYet,
-    /// Then, at the earliest.
-    At(Time),
-    /// Not in this term: there is nothing to tidy.
-    Never,
-}
-
-impl Tidying {
-    /// The term goes on.
-    pub(super) fn may_begin(&mut self, now: Time) {
-        if *self == Self::NotYet {
-            *self = Self::At(now);
-        }
-    }
-}
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
     pub(super) fn is_tidying(&self) -> bool {

@@ -73,6 +73,13 @@ pub struct CoreConfig {
     pub seed: u64,
 }
 
+impl CoreConfig {
+    /// How long all tries to give a seat back may take.
+    pub(super) fn abdicate_time(&self) -> Duration {
+        self.abdicate_tries.iter().fold(Duration::ZERO, |all, one| all.saturating_add(*one))
+    }
+}
+
 /// One call of the oracle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
@@ -192,6 +199,7 @@ pub enum Effect<F> {
 
 /// What became of the seat at the end. It is about the last term alone, and about nothing that is known to be another's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Release {
     /// The campaign had none to give back: it never led, it gave its last term back before it was to end, or the oracle said
     /// that another has the seat.

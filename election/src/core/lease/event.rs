@@ -15,6 +15,7 @@ use crate::core::{
 /// Something happened to an election. Each is reported once, in order, to `tracing`, target `callsign::election`, by the
 /// process that did it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct LeaseEvent {
     /// Whom it is about; nobody, if it is about the election.
     pub member: Option<MemberId>,

@@ -175,6 +175,10 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::{
+        config::ElectionConfig,
+        state::{Control, Seat},
+    };
 
     fn at(seconds: u64) -> Time {
         Time(Duration::from_secs(seconds))
@@ -200,5 +204,31 @@ mod tests {
         // What does not show all rows does not say that one is gone.
         memory.adopt(at(6), at(6), &Snapshot::default());
         assert_eq!(memory.rows.len(), 2);
+    }
+
+    #[test]
+    fn a_term_and_a_request_whose_records_are_lost_meanwhile_are_new_when_they_are_there_again() {
+        let seat = Seat { epoch: Epoch(5), ballot: Ballot(5), ..Seat::default() };
+        let control = Control {
+            config: ElectionConfig::default(),
+            enabled: true,
+            request: Some(Epoch(5)),
+            heir: None,
+            reserved: Ballot(9),
+            revision: 1,
+        };
+        let state = ElectionState { seat: Some(seat), control: Some(control), ..ElectionState::default() };
+        let there = Snapshot { state, ..Snapshot::default() };
+        let mut memory = Memory::default();
+        let ages = |memory: &Memory| {
+            let evidence = memory.evidence(at(9), at(9), &there, None);
+            [evidence.epoch, evidence.request].map(|age| age.as_secs())
+        };
+        memory.adopt(at(1), at(1), &there);
+        memory.adopt(at(2), at(2), &there);
+        assert_eq!(ages(&memory), [8, 8]);
+        memory.adopt(at(3), at(3), &Snapshot::default());
+        memory.adopt(at(4), at(4), &there);
+        assert_eq!(ages(&memory), [5, 5]);
     }
 }

@@ -63,7 +63,7 @@ impl<F: Clone> fmt::Debug for Leadership<F> {
 }
 
 impl<F: Clone> Leadership<F> {
-    /// The fence to act with, if this member leads now. No lock and no I/O: one load and a reading of the clock.
+    /// The fence to act with, if this member leads now. No lock and no I/O: two loads and a reading of the clock.
     pub fn check(&self) -> Result<F, Lapsed> {
         self.trusted(|trusted| trusted.grant.fence.clone()).ok_or(Lapsed)
     }
@@ -107,6 +107,10 @@ impl<F: Clone> Leadership<F> {
     fn trusted<T>(&self, get: impl FnOnce(&Trusted<F>) -> T) -> Option<T> {
         let trusted = self.shared.trusted.load();
         let trusted = trusted.as_ref()?;
+        // A grant that came too late is there for a moment, until `trust` sees that it did.
+        if self.shared.is_over.load(SeqCst) {
+            return None;
+        }
         // The clock is read last: a process that is stopped right before finds that time has passed.
         (!trusted.until.is_over(self.shared.clock.now())).then(|| get(trusted))
     }
@@ -208,6 +212,17 @@ mod tests {
         // A grant that was on its way.
         seat.trust(grant(4), Until::Revoked);
         assert_eq!(leadership.check(), Err(Lapsed));
+    }
+
+    #[test]
+    fn after_the_end_not_even_a_grant_that_is_just_being_noted_is_trusted() {
+        let (seat, leadership) = Seat::new(Clock::boot());
+        seat.end();
+        // The first half of `trust`.
+        let trusted = Trusted { grant: grant(5), until: Until::Revoked };
+        seat.shared.trusted.store(Some(Arc::new(trusted)));
+        assert_eq!(leadership.check(), Err(Lapsed));
+        assert_eq!((leadership.term(), leadership.until()), (None, None));
     }
 
     #[tokio::test(start_paused = true)]

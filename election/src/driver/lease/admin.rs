@@ -33,6 +33,7 @@ const EVICT_AT_ONCE: usize = 100;
 
 /// A candidate that counts as alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Listed {
     /// Who.
     pub member: MemberId,

@@ -19,7 +19,7 @@ use crate::{
     election_rows,
 };
 
-type Rows = Arc<Mutex<BTreeMap<Who, Row>>>;
+type Rows = Arc<Mutex<BTreeMap<Who, PoolRow>>>;
 
 struct Pools<D> {
     rows: Rows,
@@ -41,14 +41,14 @@ impl Replica {
 }
 
 impl Pool for Replica {
-    async fn rows(&mut self) -> Result<Vec<Row>, PoolFailed> {
+    async fn rows(&mut self) -> Result<Vec<PoolRow>, PoolFailed> {
         self.reached()?;
         let rows = self.rows.lock().unwrap();
         let here = rows.iter().filter(|((election, _), _)| *election == self.line.who.0);
         Ok(here.map(|(_, row)| row.clone()).collect())
     }
 
-    async fn upsert(&mut self, row: Row) -> Result<(), PoolFailed> {
+    async fn upsert(&mut self, row: PoolRow) -> Result<(), PoolFailed> {
         self.reached()?;
         self.rows.lock().unwrap().insert(self.line.who.clone(), row);
         Ok(())

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use callsign_store::ids::{Epoch, Incarnation, MemberId, Seniority};
 
-use super::Row;
+use super::PoolRow;
 use crate::core::{
     policy::{Decision, Policy, Standing},
     term::{AuthorityTime, Term},
 };
 
 /// Who should lead, of these.
-pub(super) fn top<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<MemberId> {
+pub(super) fn top<'a>(rows: impl Iterator<Item = &'a PoolRow>) -> Option<MemberId> {
     let standings: Vec<_> = rows.map(standing).collect();
     match Policy::ranked().decide(&standings, None, None) {
         Decision::Elect(top) => Some(top),
@@ -20,12 +20,12 @@ pub(super) fn top<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<MemberId> {
 }
 
 /// Smaller is elder.
-pub(super) fn age(row: &Row) -> (Duration, Incarnation) {
+pub(super) fn age(row: &PoolRow) -> (Duration, Incarnation) {
     (row.joined, row.incarnation)
 }
 
 /// The term that a row speaks of. Its epoch counts the terms of that peer only.
-pub(super) fn term(row: &Row) -> Option<Term> {
+pub(super) fn term(row: &PoolRow) -> Option<Term> {
     Some(Term {
         leader: row.member.clone(),
         incarnation: row.incarnation,
@@ -34,7 +34,7 @@ pub(super) fn term(row: &Row) -> Option<Term> {
     })
 }
 
-fn standing(row: &Row) -> Standing {
+fn standing(row: &PoolRow) -> Standing {
     Standing {
         member: row.member.clone(),
         incarnation: row.incarnation,

@@ -10,7 +10,7 @@ use crate::oracle::{Context, Fault};
 
 /// What a peer says of itself. Only the peer itself writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Row {
+pub struct PoolRow {
     /// Who.
     pub member: MemberId,
     /// Which start of it.
@@ -27,7 +27,7 @@ pub struct Row {
     pub leads_since: Option<Duration>,
 }
 
-impl Row {
+impl PoolRow {
     /// Of a peer that joins, with no priority yet, and that has led so often.
     pub(super) fn joining(me: &Context, terms: u64, now: Duration) -> Self {
         Self {
@@ -57,10 +57,10 @@ impl PoolFailed {
 /// This peer's replica of the pool.
 pub trait Pool: Send + 'static {
     /// All rows that it has now.
-    fn rows(&mut self) -> impl Future<Output = Result<Vec<Row>, PoolFailed>> + Send;
+    fn rows(&mut self) -> impl Future<Output = Result<Vec<PoolRow>, PoolFailed>> + Send;
 
     /// Writes this peer's own row, whole, in place of its former one.
-    fn upsert(&mut self, row: Row) -> impl Future<Output = Result<(), PoolFailed>> + Send;
+    fn upsert(&mut self, row: PoolRow) -> impl Future<Output = Result<(), PoolFailed>> + Send;
 
     /// Says that rows have changed. Asked for once. It only brings the next look forward.
     fn changes(&mut self) -> BoxStream<'static, ()> {

@@ -15,7 +15,7 @@ use super::*;
 mod turns;
 mod whole;
 
-type Replica = Arc<Mutex<BTreeMap<MemberId, Row>>>;
+type Replica = Arc<Mutex<BTreeMap<MemberId, PoolRow>>>;
 
 /// True time in milliseconds, which nobody in the pool knows.
 type Now = Arc<AtomicU64>;
@@ -29,11 +29,11 @@ struct Shelf {
 }
 
 impl Pool for Shelf {
-    async fn rows(&mut self) -> Result<Vec<Row>, PoolFailed> {
+    async fn rows(&mut self) -> Result<Vec<PoolRow>, PoolFailed> {
         Ok(self.rows.lock().unwrap().values().cloned().collect())
     }
 
-    async fn upsert(&mut self, row: Row) -> Result<(), PoolFailed> {
+    async fn upsert(&mut self, row: PoolRow) -> Result<(), PoolFailed> {
         if self.fails.load(Ordering::SeqCst) {
             return Err(PoolFailed("full".to_owned()));
         }
@@ -101,7 +101,7 @@ impl Peer {
         self.oracle.abdicate(held).now_or_never().unwrap().unwrap()
     }
 
-    fn row(&self) -> Option<Row> {
+    fn row(&self) -> Option<PoolRow> {
         self.shelf.rows.lock().unwrap().get(&self.id).cloned()
     }
 }
@@ -218,7 +218,7 @@ fn e8_rank_is_priority_then_seniority_then_id_whatever_the_order_of_the_rows() {
     let mut random = StdRng::seed_from_u64(8);
     for _ in 0..300 {
         let (shelf, now) = (Shelf::default(), Now::default());
-        let row = |n: u32, random: &mut StdRng| Row {
+        let row = |n: u32, random: &mut StdRng| PoolRow {
             member: MemberId::new(format!("m{n}")).unwrap(),
             incarnation: Incarnation(u64::from(n)),
             priority: random.random_range(0..4),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Row;
+use super::PoolRow;
 
 /// The durations of a pool: the same for all its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ impl PoolTiming {
 
     /// Whether a row counts. Others take over only when the slowest clock says that it does not. One that no clock of this
     /// pool can have written yet does not count either: it would for as long as it is ahead.
-    pub(super) fn is_live(&self, row: &Row, now: Duration) -> bool {
+    pub(super) fn is_live(&self, row: &PoolRow, now: Duration) -> bool {
         let (ahead, old) = (row.heartbeat.saturating_sub(now), now.saturating_sub(row.heartbeat));
         ahead <= self.max_skew && old < self.expiry.saturating_add(self.max_skew)
     }

@@ -1,8 +1,16 @@
 //! The one connection of an election: kept up, and listening.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use callsign_store::{
+    logged,
     postgres::connection::{
         ANSWER_TIMEOUT, AbortOnDrop, Address, Connected, NotConnected, Pauses, Standing, connect_and_listen,
         in_words,
@@ -22,33 +30,70 @@ use tokio_postgres::{Client, Error, Row, Statement, error::SqlState, types::ToSq
 use super::sql::{CHANNEL, Statements, lay_out};
 use crate::oracle::Fault;
 
+/// For how long answers may be awaited in vain, in all, before a connection is given up. A campaign may wait for less
+/// each time, so one wait alone need not show that nothing is answered.
+const MOST_IN_VAIN: Duration = Duration::from_secs(1);
+
 /// A connection that works.
 struct Session {
     client: Client,
     sql: Statements,
     standing: Standing,
+    /// Whether another server may be the primary by now.
+    has_others: bool,
     broken: Notify,
+    /// For how many milliseconds answers were awaited and given up, in all, since one came.
+    in_vain: AtomicU64,
+}
+
+/// Somebody waits for an answer. Where the wait is given up before its end, this notes it.
+struct Waiting<'a> {
+    session: &'a Session,
+    since: Instant,
+    is_over: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let waited = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let before = self.session.in_vain.fetch_add(waited, Ordering::SeqCst);
+        if Duration::from_millis(before.saturating_add(waited)) >= MOST_IN_VAIN {
+            self.session.broken.notify_one();
+        }
+    }
 }
 
 impl Session {
     /// Waits for an answer. What is no answer, or does not count, is a fault; the connection is given up unless it is as good as before.
     async fn answer<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
-        let (cause, maybe_committed, is_spoiled) = match timeout(ANSWER_TIMEOUT, asked).await {
+        let mut waiting = Waiting { session: self, since: Instant::now(), is_over: false };
+        let answered = timeout(ANSWER_TIMEOUT, asked).await;
+        waiting.is_over = true;
+        if answered.is_ok() {
+            self.in_vain.store(0, Ordering::SeqCst);
+        }
+        let cause = match answered {
             // It is done on the primary only: a failover may lose it.
-            Ok(Ok(_)) if self.standing.is_cut_short() => {
-                ("the wait for a standby was cancelled".to_owned(), true, true)
-            }
+            Ok(Ok(_)) if self.standing.is_cut_short() => "the wait for a standby was cancelled",
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => {
-                let is_passing = error.code().is_some_and(is_passing);
-                (in_words(&error), !is_undone(&error), !is_passing)
-            }
-            Err(_) => ("the server does not answer".to_owned(), true, true),
+            Ok(Err(error)) => return Err(self.failed(&error, !is_undone(&error))),
+            Err(_) => "the server does not answer",
         };
-        if is_spoiled {
+        self.broken.notify_one();
+        Err(Fault::Transient { maybe_committed: true, cause: cause.to_owned() })
+    }
+
+    /// What an error comes to. The connection is given up unless it is as good as before. Among several hosts it never
+    /// is: a row that stays locked may be that of an old primary, and the next connection goes to the new one.
+    fn failed(&self, error: &Error, maybe_committed: bool) -> Fault {
+        let is_passing = error.code().is_some_and(is_passing);
+        if self.has_others || !is_passing {
             self.broken.notify_one();
         }
-        Err(Fault::Transient { maybe_committed, cause })
+        Fault::Transient { maybe_committed, cause: in_words(error) }
     }
 }
 
@@ -109,7 +154,8 @@ impl Link {
         session.answer(session.client.query_opt(what(&session.sql), with)).await
     }
 
-    /// Sends a statement, and a look at the row behind it, in one flight; the server does one after the other.
+    /// Sends a statement, and a look at the row behind it, in one flight; the server does one after the other. Each is
+    /// a transaction of its own: the first may be done although the look is refused.
     pub(super) async fn decide(
         &self,
         what: fn(&Statements) -> &Statement,
@@ -119,8 +165,13 @@ impl Link {
         let session = self.session().await?;
         let look: [&(dyn ToSql + Sync); 1] = [&election];
         let decided = session.client.query_opt(what(&session.sql), with);
-        let both = async { futures::try_join!(decided, session.client.query_opt(&session.sql.look, &look)) };
-        session.answer(both).await
+        let looked = session.client.query_opt(&session.sql.look, &look).map(Ok::<_, Error>);
+        let (won, found) = session.answer(async { futures::try_join!(decided, looked) }).await?;
+        match found {
+            Ok(found) => Ok((won, found)),
+            // Without a row, nothing was written.
+            Err(error) => Err(session.failed(&error, won.is_some())),
+        }
     }
 
     async fn session(&self) -> Result<Arc<Session>, Fault> {
@@ -173,12 +224,12 @@ async fn again_and_again<L: Future<Output = NotConnected>>(
         let started = Instant::now();
         let why = AssertUnwindSafe(live()).catch_unwind().await.map_or_else(
             |panic| {
-                tracing::error!(panic = text(&*panic), "the connection of an election has panicked");
+                logged!(error, panic = text(&*panic), "the connection of an election has panicked");
                 format!("it panicked: {}", text(&*panic))
             },
             |why| why.to_string(),
         );
-        tracing::debug!(%why, "the connection of an election is gone");
+        logged!(debug, %why, "the connection of an election is gone");
         states.send_replace(State::Down(why.into()));
         tokio::time::sleep(pauses.after(started.elapsed())).await;
     }
@@ -212,7 +263,8 @@ async fn live(
         Ok(Err(error)) => return error.into(),
         Err(_) => return NotConnected::Silent,
     };
-    let session = Arc::new(Session { client, sql, standing, broken: Notify::new() });
+    let (has_others, broken, in_vain) = (address.has_several_hosts(), Notify::new(), AtomicU64::new(0));
+    let session = Arc::new(Session { client, sql, standing, has_others, broken, in_vain });
     states.send_replace(State::Up(session.clone()));
     let _ = notified.send(Notified::Listens);
     tokio::select! {
@@ -225,9 +277,7 @@ async fn live(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use std::time::Duration;
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 

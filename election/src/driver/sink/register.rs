@@ -47,7 +47,7 @@ pub struct RankedRegister<D> {
 /// The most that one piece of a value may have, in bytes; a store that takes less gets less.
 const VALUE_PIECE: usize = 90_000;
 /// More pieces than any transaction takes.
-const MANY: usize = 10_000;
+const MOST_PIECES: usize = 10_000;
 
 impl<D: Domain> RankedRegister<D> {
     /// The register at a key of a store. Nothing else must write that key, or one that begins with it.
@@ -127,7 +127,7 @@ impl<D: Domain> RankedRegister<D> {
     }
 
     fn reads(&self) -> Vec<Read> {
-        vec![read_key(self.key.clone()), read_range(self.pieces(), MANY)]
+        vec![read_key(self.key.clone()), read_range(self.pieces(), MOST_PIECES)]
     }
 
     fn replace(&self, read: &ReadResult, next: &Head) -> Transaction {

@@ -298,7 +298,7 @@ impl Elector {
     }
 
     /// How many electors go before this one: the leader's, unless it is out, then the others by their names.
-    fn rank(&self, now: Time, reading: &Reading, state: &ElectionState) -> u32 {
+    pub(super) fn rank(&self, now: Time, reading: &Reading, state: &ElectionState) -> u32 {
         if self.leads() {
             return 0;
         }
@@ -323,13 +323,13 @@ impl Elector {
         let Some((_, state)) = self.readable().filter(|_| acts) else { return };
         let Some(leader) = &state.term.leader else { return };
         let (leader, epoch) = (leader.node.clone(), state.term.epoch);
-        if self.retry_assume_at(now).is_none() && self.handoff.ask(now, &self.config.node, epoch, leads) {
+        if self.retry_handoff_at(now).is_none() && self.handoff.ask(now, &self.config.node, epoch, leads) {
             effects.push(Effect::Emit(ElectorEvent::RunHandoff { leader, epoch }));
         }
     }
 
     /// When a failed handoff may be tried again, if that is still to come.
-    pub(super) fn retry_assume_at(&self, now: Time) -> Option<Time> {
+    pub(super) fn retry_handoff_at(&self, now: Time) -> Option<Time> {
         let (answer, asked) = self.handoff.answer(self.epoch()?)?;
         let at = asked + self.config.timing.turn * LONG_TURN;
         (answer == Answer::Failed && self.leads() && at > now).then_some(at)

@@ -94,6 +94,15 @@ impl Silence {
         epoch > self.epoch
     }
 
+    /// Whether a message of the leader in this epoch only says that it goes on as before: it was heard in it, is not silent
+    /// now, and would not become so until then.
+    pub(super) fn goes_on(&self, now: Time, epoch: Epoch, leader: &NodeName, until: Time) -> bool {
+        epoch == self.epoch
+            && self.last_contact.is_some()
+            && self.voice(now, leader) == Voice::Fine
+            && self.due() > until
+    }
+
     pub(super) fn link(&mut self, node: NodeName, up: bool) {
         if up {
             self.down.remove(&node);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use callsign_store::{ReadResult, StoreError, Time, Version, ids::Token, planted};
+use callsign_store::{ReadResult, StoreError, Time, ids::Token, planted};
 
 use super::{Effect, Elector, ElectorEvent, QUEUE_LIMIT, Reading, View, Wish};
 use crate::core::settings::InForce;
@@ -61,7 +61,7 @@ impl Elector {
         if planted!("watch-without-poll") {
             self.poll_at = now + Duration::from_secs(24 * 3600);
         }
-        self.watch_since(reading.version, effects);
+        self.watch_behind(now, &reading, effects);
         self.used = self.used.max(reading.author.unwrap_or_default());
         self.draining &= !reading.queue.is_empty();
         self.settle_join(&reading);
@@ -77,6 +77,7 @@ impl Elector {
             }
         }
         self.reading = Some(reading);
+        self.forget_barred();
         if self.leads() {
             self.led = self.epoch();
         }
@@ -85,11 +86,6 @@ impl Elector {
         }
         self.show(effects);
         self.finish_leaving(effects);
-    }
-
-    pub(super) fn watch_since(&self, since: Version, effects: &mut Vec<Effect>) {
-        effects
-            .push(Effect::Watch { keys: vec![self.keys.queue(), self.keys.term(), self.keys.lock()], since });
     }
 
     /// Nothing rings when an entry is taken off the queue. So an elector that waits for its own one looks again soon, and then more and more seldom.

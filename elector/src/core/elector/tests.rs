@@ -9,6 +9,7 @@ mod configuring;
 mod deltas;
 mod handoff;
 mod harness;
+mod heard;
 mod lineage;
 mod lock;
 mod outage;
@@ -18,5 +19,6 @@ mod resting;
 mod seat;
 mod sweeping;
 mod voice;
+mod watching;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,27 +1,20 @@
 //! What goes into an elector, and what comes out.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use callsign_store::{
     CommitOutcome, Key, Read, ReadResult, StoreError, Time, TooLarge, Transaction, Value, Version,
-    ids::{ClusterName, Epoch, NodeName, Position, RegistryName, SessionId, Token},
-    keys::RegistryKeys,
-    planted,
+    ids::{ClusterName, Epoch, NodeName, Position, RegistryName, SessionId},
 };
 use serde::{Deserialize, Serialize};
 
-use super::{delta::ViewDelta, timing::ElectorTiming};
+use super::{delta::ViewDelta, timing::ElectorTiming, view::View};
 use crate::core::{
     lineage::{LineageId, LineageNumber},
     past::Fact,
-    policy::Opening,
-    record::{Lock, LogEnd, MemberRow, QueueEntry, Term},
-    sessions::Sessions,
-    settings::{InForce, Settings},
-    state::{self, Change, Dropped, Seat},
+    record::{Lock, LogEnd, QueueEntry},
+    settings::Settings,
+    state::{Change, Dropped, Seat},
 };
 
 /// What an elector is told at its start.
@@ -150,6 +143,8 @@ pub enum Notice {
         /// The epoch in which it leads.
         epoch: Epoch,
     },
+    /// The watch that was asked for last cannot be had, or has failed. The next look asks for another.
+    WatchFailed,
 }
 
 /// What can happen to an elector.
@@ -192,7 +187,8 @@ pub enum Effect {
         /// What to commit.
         transaction: Transaction,
     },
-    /// Send `Changed` once one of the keys was written later than `since`. Replaces the watch before it.
+    /// Send `Changed` once one of the keys was written later than `since`, or `WatchFailed` if nothing can tell that.
+    /// Replaces the watch before it, and is kept until then.
     Watch {
         /// The keys.
         keys: Vec<Key>,
@@ -287,72 +283,5 @@ impl ElectorEvent {
     /// Whether it tells that an entry was taken off the queue.
     pub(super) fn is_about_entry(&self) -> bool {
         matches!(self, Self::Applied { .. } | Self::Dropped { .. } | Self::Undecodable { .. })
-    }
-}
-
-/// What the store showed at one version.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct View {
-    /// The version.
-    pub version: Version,
-    /// The lineage of the store.
-    pub lineage: LineageId,
-    /// Who leads.
-    pub term: Term,
-    /// The handoff in progress.
-    pub lock: Option<Lock>,
-    /// The members.
-    pub members: BTreeMap<NodeName, MemberRow>,
-    /// What holds for this elector.
-    pub settings: InForce,
-    /// The sessions of the members, of those who wait in the queue, and of the nodes of [`Notice::Concerned`].
-    pub sessions: Sessions,
-    /// The log's end. `None`: the registry was never opened.
-    pub commit: Option<LogEnd>,
-    /// The first position that the log still has.
-    pub floor: Position,
-    /// The own token, while the own member is one.
-    pub me: Option<Token>,
-    /// The bytes of all records that were read, by key. A newer version may have written more into a record than this one
-    /// reads, so a transaction checks for these, never for what this version would write.
-    pub raw: Arc<BTreeMap<Key, Value>>,
-    /// The authors of the entries that wait in the queue. `None`: more wait than were read.
-    pub queued: Option<BTreeSet<NodeName>>,
-}
-
-impl View {
-    /// Whether nothing was under way: somebody leads, nobody holds the lock, and no entry waits.
-    pub fn is_quiet(&self) -> bool {
-        let is_empty = self.queued.as_ref().is_some_and(BTreeSet::is_empty);
-        let is_empty = is_empty || planted!("delta-while-an-entry-waits");
-        self.term.leader.is_some() && self.lock.is_none() && is_empty
-    }
-
-    /// Whether a leader without a base may open the seat now. The batch that does has to check it again.
-    pub fn opening(&self) -> Option<Opening> {
-        state::opening(&self.members, &self.sessions, self.commit.map(|end| end.position))
-    }
-
-    /// The bytes that a key had. `None`: it was absent.
-    pub fn raw(&self, key: &Key) -> Option<Value> {
-        self.raw.get(key).cloned()
-    }
-
-    /// Adds the check that a key is as it was read.
-    #[must_use]
-    pub fn check(&self, transaction: Transaction, key: Key) -> Transaction {
-        let expected = self.raw(&key);
-        transaction.check(key, expected)
-    }
-
-    /// Whether the two differ in nothing but the version and the beats of sessions.
-    pub fn shows_the_same(&self, other: &Self, keys: &RegistryKeys) -> bool {
-        let beats = keys.cluster().sessions();
-        let has_no_beat = |entry: &(&Key, &Value)| !beats.contains(entry.0);
-        // The bytes, not what this version reads in them: whoever checks for them has to hear that they changed.
-        self.me == other.me
-            && self.raw.iter().filter(has_no_beat).eq(other.raw.iter().filter(has_no_beat))
-            && self.queued == other.queued
-            && self.sessions.agree(&other.sessions)
     }
 }

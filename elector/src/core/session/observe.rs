@@ -33,7 +33,7 @@ const SESSIONS_PAGE: usize = 1000;
 /// Shorter: they all commit the same closing, and all but one conflict. Longer: names are freed later when no leader
 /// is left.
 const AFTER_LEADERS: Duration = Duration::from_millis(200);
-const APART: Duration = Duration::from_millis(300);
+const CLOSINGS_APART: Duration = Duration::from_millis(300);
 
 /// How soon to look again after a closing that did not commit.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -146,7 +146,7 @@ impl Observer {
             closing: BTreeMap::new(),
             due: Time::ZERO,
             unbroken: false,
-            patience: AFTER_LEADERS + jitter.below(APART),
+            patience: AFTER_LEADERS + jitter.below(CLOSINGS_APART),
         }
     }
 

@@ -284,12 +284,14 @@ fn a_registry_that_somebody_has_come_to_is_not_fenced_any_more() {
         let term = Term { leader: Some(leader), epoch, ballot, elected_at };
         Transaction::new().put(keys.term(), term.to_value())
     };
-    let changes: [fn(&RegistryKeys) -> Transaction; 6] = [
+    let changes: [fn(&RegistryKeys) -> Transaction; 7] = [
         led,
         |keys| Transaction::new().put(keys.lock(), b"held".to_vec()),
         // The entry was taken off the queue.
         |keys| Transaction::new().put(keys.queue(), b"the last entry".to_vec()),
         |keys| Transaction::new().append(keys.queue(), b"somebody joins".to_vec()),
+        // As in a store that has lost what came with the entry.
+        |keys| Transaction::new().put(keys.queue_entries().start, b"somebody joins".to_vec()),
         |keys| Transaction::new().put(keys.member(&node("c")), row("c")),
         |keys| Transaction::new().put(keys.floor(), PositionRecord(Position(2505)).to_value()),
     ];

@@ -19,13 +19,15 @@ use std::{
 
 use bytes::Bytes;
 use callsign_store::planted;
-use serde::{Deserialize, Serialize};
 
 use super::{
     Applied, Arc, CallId, Duration, Effect, Event, GivenUp, Host, Kind, Message, Name, NodeName, Notice, Now,
-    OnLapse, Open, Position, Replica, SessionId, Table, Time, Verdict, Wish, starts::clip,
+    OnLapse, OnTake, Open, Position, Replica, SessionId, Table, Time, Verdict, Wish, starts::clip,
 };
-use crate::core::taking::{MAX_HANDED_BYTES, TakeRefusal, Taker, Taking};
+use crate::core::{
+    permitted::{NotPermitted, Permitted},
+    taking::{MAX_HANDED_BYTES, TakeRefusal, Taker, Taking},
+};
 
 /// How long a claim may be flagged before the leader is asked. Shorter: holders with much to say give nothing. Longer: a name whose
 /// taker died is of no use for longer.
@@ -40,18 +42,6 @@ const MOST_GIVEN: usize = 1024;
 
 /// How many bytes are kept for takers at once.
 const MOST_BYTES: usize = 64 << 20;
-
-/// Whether a name is given to an actor that asks for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum OnTake {
-    /// It is not.
-    #[default]
-    Refuse,
-    /// It is, with data.
-    Give,
-    /// It is, and it is offered to others when the node drains.
-    Offer,
-}
 
 /// A name that is on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,6 +142,7 @@ impl Host {
         from: &NodeName,
         taking: Taking,
         replica: &Replica<T>,
+        permitted: &Permitted,
         effects: &mut Vec<Effect>,
     ) {
         let taking = match taking {
@@ -170,7 +161,7 @@ impl Host {
         match taking {
             Taking::Ask { taker, holder, name, token, actor, kind } if taker.session.node == *from => {
                 let asked = Asked { taker, name, token, actor, kind };
-                self.on_asked(now, &holder, asked, replica, effects);
+                self.on_asked(now, &holder, asked, replica, permitted, effects);
             }
             Taking::Received { taker, consent } if taker.session.node == *from => {
                 self.on_received(now, &taker, consent);
@@ -197,6 +188,7 @@ impl Host {
         holder: &SessionId,
         asked: Asked,
         replica: &Replica<T>,
+        permitted: &Permitted,
         effects: &mut Vec<Effect>,
     ) {
         let Asked { taker, name, token, actor, kind } = asked;
@@ -223,7 +215,16 @@ impl Host {
             }
             return;
         };
+        // The leader looks as well, at what it knows then. Here it is looked at before anything is handed out, or flagged.
+        let by_certificate = match permitted.check(&taker.session, &name) {
+            Err(NotPermitted::Others(allowed)) if !planted!("take-ignores-permits") => {
+                Some(TakeRefusal::NotPermitted { allowed: allowed.to_vec() })
+            }
+            Err(_) | Ok(()) => None,
+        };
+        let by_certificate = by_certificate.filter(|_| !planted!("kept-and-still-flagged"));
         let refused = match claim {
+            _ if by_certificate.is_some() => by_certificate,
             _ if self.by_name.contains_key(&name) || self.gives.is_giving(&name) => Some(TakeRefusal::Busy),
             claim if claim.actor.is_none() => Some(TakeRefusal::Starting),
             claim if claim.on_take == OnTake::Refuse => Some(TakeRefusal::NotGiven),
@@ -325,7 +326,8 @@ impl Host {
     /// The taker has the data: the leader is asked.
     fn on_received(&mut self, now: Now, taker: &Taker, consent: u64) {
         let Some(name) = self.gives.name_for(taker) else { return };
-        if self.by_name.contains_key(&name) || !self.is_trusted(now) {
+        // While a name is given nothing else is asked for it: that is not looked at again.
+        if !self.is_trusted(now) {
             return;
         }
         let Some(giving) = self.gives.by_name.get_mut(&name) else { return };

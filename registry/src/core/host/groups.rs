@@ -152,12 +152,11 @@ mod tests {
 
     use super::*;
     use crate::core::{
-        group::Standing,
         host::OnTake,
         input::{CallId, OnLapse},
         log::{BatchBuilder, Op},
         replica::Applied,
-        table::{RequestNumber, Row, Slot},
+        table::{RequestNumber, Row, Slot, Standing},
         why::GivenUp,
     };
 

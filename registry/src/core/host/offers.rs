@@ -21,7 +21,10 @@ use super::{
     Replica, Row, SessionId, Table, Time, starts::clip,
 };
 use crate::{
-    core::taking::{Decline, Offered, Taking},
+    core::{
+        permitted::Permitted,
+        taking::{Decline, Offered, Taking},
+    },
     error::OfferError,
 };
 
@@ -45,7 +48,7 @@ struct Offer {
     /// The node is silent from then on.
     until: Time,
     declined: Option<Decline>,
-    /// The nodes that did not take the name.
+    /// The nodes that did not take the name, or may not hold it.
     passed: BTreeSet<NodeName>,
     /// The caller that wants this one name to go to this one node. None: the node drains.
     caller: Option<Caller>,
@@ -165,7 +168,8 @@ impl Host {
 
     /// Whether there is something left to do that waits for nobody.
     pub(crate) fn wants_a_turn(&self) -> bool {
-        self.is_busy() || self.is_looking() || self.offers.has_more
+        // Without anything to offer there is nothing more either: perhaps the last look took exactly what was left.
+        self.is_busy() || self.is_looking() || self.offers.has_more && self.has_offers()
     }
 
     /// The application takes names of this kind from other nodes, or does not any more.
@@ -187,6 +191,7 @@ impl Host {
         &mut self,
         now: Now,
         targets: &[NodeName],
+        permitted: &Permitted,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
@@ -210,7 +215,7 @@ impl Host {
             self.offer_called(now.time, (caller, name, to), targets, replica, effects);
         }
         if self.offers.is_draining {
-            self.offer_due(now.time, targets, effects);
+            self.offer_due(now.time, targets, permitted, effects);
         }
     }
 
@@ -331,10 +336,17 @@ impl Host {
     }
 
     /// Offers what is due, as long as there is room.
-    fn offer_due(&mut self, now: Time, targets: &[NodeName], effects: &mut Vec<Effect>) {
+    fn offer_due(
+        &mut self,
+        now: Time,
+        targets: &[NodeName],
+        permitted: &Permitted,
+        effects: &mut Vec<Effect>,
+    ) {
         let out = self.offers.out.values().filter(|offer| offer.caller.is_none()).count();
         let mut room = OFFERED_AT_ONCE.saturating_sub(out);
         if room == 0 {
+            // Nor is it looked at what is due, of which there may be very much.
             return;
         }
         // What is under way is waited for: to ask for the name would be in vain.
@@ -348,7 +360,9 @@ impl Host {
             self.offers.due.remove(&name);
             let Some(claim) = self.claims.get(&name) else { continue };
             let of = (claim.position, claim.kind);
-            if self.offer_to_next(now, name, of, BTreeSet::new(), targets, effects) {
+            // A node that may not hold it would make an actor in vain.
+            let passed = permitted.refused(&name);
+            if self.offer_to_next(now, name, of, passed, targets, effects) {
                 room -= 1;
             }
         }

@@ -23,11 +23,10 @@ use callsign_store::planted;
 
 use super::{
     Answer, Applied, Arc, CallId, Caller, Duration, Effect, Event, GivenUp, Granted, Host, Kind, Message,
-    Name, NodeName, Notice, Now, OnLapse, Open, Position, Queued, RegisterError, Replica, RequestNumber,
-    SessionId, Table, Time, Verdict, Wish,
+    Name, NodeName, Notice, Now, OnLapse, OnTake, Open, Position, Queued, RegisterError, Replica,
+    RequestNumber, SessionId, Table, Time, Verdict, Wish,
     decided::Decided,
     duties::{Duty, Slice},
-    gives::OnTake,
 };
 use crate::{
     core::{

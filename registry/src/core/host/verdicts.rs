@@ -18,7 +18,7 @@ const SENT_IN_A_STEP: usize = REQUESTS_OF_A_MESSAGE;
 
 /// How many requests the leader may have from this host and not have answered. More: its queue grows in one long step. Fewer: hosts
 /// wait for each commit.
-const UNANSWERED: usize = 8 * SENT_IN_A_STEP;
+pub(crate) const UNANSWERED: usize = 8 * SENT_IN_A_STEP;
 
 impl Host {
     /// The epoch changed: every undecided request is asked again in the new one.

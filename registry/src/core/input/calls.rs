@@ -7,9 +7,9 @@ use callsign_store::ids::{NodeName, Position, SessionNumber};
 use callsign_transport::Kind;
 use serde::{Deserialize, Serialize};
 
-use super::{Drained, OnLapse};
+use super::{Drained, OnLapse, OnTake};
 use crate::{
-    core::{entry::Entry, explained::Explained, group::GroupId, host::OnTake, meta::Meta, name::Name},
+    core::{entry::Entry, explained::Explained, group::GroupId, meta::Meta, name::Name},
     error::{
         ConsistentError, ExplainError, NotStarted, OfferError, RegisterError, TakeError, UnregisterError,
         UpdateError,

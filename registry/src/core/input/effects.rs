@@ -19,7 +19,7 @@ use crate::core::{
     message::Message,
     name::Name,
     taking::Offered,
-    watch::{Given, WatchId},
+    watched::{Given, WatchId},
 };
 
 /// What a member tells its elector.

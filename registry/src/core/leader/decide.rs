@@ -2,7 +2,10 @@
 
 use callsign_store::{ids::Position, planted};
 
-use super::{Pending, takers::Takers};
+use super::{
+    Pending,
+    takers::{Decided, Takers},
+};
 use crate::core::{
     log::{BatchBuilder, Op},
     message::{Verdict, Wish},
@@ -10,9 +13,6 @@ use crate::core::{
     replica::Replica,
     table::{Row, Table},
 };
-
-/// An operation to commit, or none, and the verdict.
-pub(super) type Decided = (Option<Op>, Verdict);
 
 /// What a request comes to, on the table as it is. `None`: it is not known whether the session that is to have the name may hold it.
 pub(super) fn decide<T: Table>(

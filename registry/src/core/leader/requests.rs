@@ -7,17 +7,22 @@ use std::{
 
 use callsign_elector::elector::View;
 use callsign_store::{
-    ids::{NodeName, Position, SessionId},
+    ids::{Incarnation, NodeName, Position, SessionId, SessionNumber},
     planted,
 };
 
 use super::{HostState, Leader, Pending};
 use crate::core::{
+    host::UNANSWERED,
     input::{Effect, Tell},
     message::{Request, Verdict},
     replica::Replica,
     table::{RequestNumber, Table},
 };
+
+/// So many requests of a session wait here, at most. A host has half as many without an answer: this keeps one that is not honest from
+/// filling the memory.
+pub(super) const WAITING: usize = 2 * UNANSWERED;
 
 impl Leader {
     /// Takes the requests of a host.
@@ -30,7 +35,7 @@ impl Leader {
         view: &View,
         effects: &mut Vec<Effect>,
     ) {
-        if self.closed.contains(&*session) {
+        if self.closed.contains(&*session) || !self.makes_room(&session) {
             return;
         }
         let host = self.hosts.entry(SessionId::clone(&session)).or_insert_with(|| {
@@ -66,6 +71,10 @@ impl Leader {
                 again.entry(*position).or_default().push((request.number, verdict.clone()));
                 continue;
             }
+            // A host asks for fewer at a time; what is passed over is asked again.
+            if host.waiting.len() >= WAITING {
+                continue;
+            }
             host.waiting.insert(request.number);
             let pending = Pending {
                 session: host.id.clone(),
@@ -89,6 +98,26 @@ impl Leader {
         for (position, verdicts) in again {
             self.send_verdicts(&session, position, &verdicts, effects);
         }
+    }
+
+    /// Each node has at most one session here that is not known to be open, the last one: it may make up more than there are.
+    /// Returns whether the given session is known, or the last one.
+    fn makes_room(&mut self, session: &SessionId) -> bool {
+        if self.hosts.contains_key(session) {
+            return true;
+        }
+        let least =
+            SessionId { node: session.node.clone(), incarnation: Incarnation(0), number: SessionNumber(0) };
+        let of_node = self.hosts.range(least..).take_while(|(id, _)| id.node == session.node);
+        let unread: Vec<_> = of_node.filter(|(_, host)| !host.is_open).map(|(id, _)| id.clone()).collect();
+        let is_later = |id: &SessionId| id.incarnation == session.incarnation && id.number > session.number;
+        if unread.iter().any(is_later) {
+            return false;
+        }
+        for former in &unread {
+            self.hosts.remove(former);
+        }
+        true
     }
 
     /// Whether it knows that the session is open, or that it is closed.

@@ -8,13 +8,16 @@ use callsign_store::{
     planted,
 };
 
-use super::{Pending, decide::Decided};
+use super::Pending;
 use crate::core::{
     log::{BatchBuilder, Op},
     message::{Verdict, Wish},
     permitted::{NotPermitted, Permitted},
     table::Row,
 };
+
+/// An operation to commit, or none, and the verdict.
+pub(super) type Decided = (Option<Op>, Verdict);
 
 /// Which of them are open, and what waits to know that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

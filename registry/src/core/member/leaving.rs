@@ -106,7 +106,7 @@ impl<T: Table> Member<T> {
         }
         let may_take = |node: &&NodeName| self.view.members.get(*node).is_some_and(|row| self.stays(row));
         let targets: Vec<NodeName> = self.linked.iter().filter(may_take).cloned().collect();
-        self.host.proceed_offers(now, &targets, &self.replica, effects);
+        self.host.proceed_offers(now, &targets, &self.permitted, &self.replica, effects);
     }
 
     fn sight(&self) -> Sight {

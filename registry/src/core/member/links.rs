@@ -43,7 +43,9 @@ impl<T: Table> Member<T> {
         incarnation: Incarnation,
         effects: &mut Vec<Effect>,
     ) {
-        if self.links.get(node).is_none_or(|linked| linked.incarnation != incarnation) {
+        let is_another =
+            |linked: &Linked| linked.incarnation != incarnation && !planted!("former-link-down-taken");
+        if self.links.get(node).is_none_or(is_another) {
             return;
         }
         self.links.remove(node);

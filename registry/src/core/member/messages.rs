@@ -4,8 +4,8 @@ use callsign_elector::elector::ViewDelta;
 use callsign_store::planted;
 
 use super::{
-    Applied, ArrivedChunk, CorruptBatch, Effect, Epoch, Event, HEARD_EVERY, Leader, Member, Message,
-    NodeName, Now, Table, Tell, Time, offer_all,
+    Applied, ArrivedChunk, CorruptBatch, Effect, Epoch, Event, HEARD_EVERY, Handoff, Incarnation, Leader,
+    Linked, Member, Message, NodeName, Now, Table, Tell, Time, offer_all,
 };
 
 impl<T: Table> Member<T> {
@@ -29,7 +29,7 @@ impl<T: Table> Member<T> {
         match message {
             Message::Requests { epoch, session, acknowledged, requests } => {
                 // A request addressed to another epoch is asked again by its host when it hears of this one.
-                if session.node != *from {
+                if session.node != *from || !self.is_linked_as(from, session.incarnation) {
                     return;
                 }
                 let is_ours =
@@ -39,14 +39,19 @@ impl<T: Table> Member<T> {
                 }
             }
             Message::Verdicts { epoch, session, position, verdicts } => {
-                self.host.on_verdicts(epoch, &session, position, verdicts);
-                if self.following.as_ref().is_some_and(|leader| *leader == (epoch, from.clone())) {
+                let follows = self.follows(epoch, from);
+                if follows || planted!("verdict-of-old-epoch") {
+                    self.host.on_verdicts(epoch, &session, position, verdicts);
+                }
+                if follows {
                     self.catchup.want(now.time, position);
                 }
             }
             Message::Replicate { epoch, position, batch } => {
                 if self.on_leader(now, from, epoch, effects) {
                     self.catchup.want(now.time, position);
+                } else if !self.follows(epoch, from) {
+                    return;
                 }
                 let result = self.replica.offer(epoch, position, &batch);
                 self.take_applied(now, result, effects);
@@ -56,6 +61,8 @@ impl<T: Table> Member<T> {
                 let Some((last, _)) = batches.last() else { return };
                 if is_of_leader {
                     self.catchup.want(now.time, *last);
+                } else if !self.follows(epoch, from) {
+                    return;
                 }
                 let result = offer_all(&mut self.replica, epoch, &batches);
                 self.take_applied(now, result, effects);
@@ -83,8 +90,10 @@ impl<T: Table> Member<T> {
                 }
             }
             Message::Fetched { epoch, batches, .. } => {
-                let result = self.catchup.on_fetched(now.time, &mut self.replica, epoch, &batches);
-                self.take_applied(now, result, effects);
+                if self.follows(epoch, from) {
+                    let result = self.catchup.on_fetched(now.time, &mut self.replica, epoch, &batches);
+                    self.take_applied(now, result, effects);
+                }
             }
             Message::SnapshotWanted { id, below } => {
                 if !self.walks.begin(now.time, &mut self.replica, from, id, below) {
@@ -109,17 +118,23 @@ impl<T: Table> Member<T> {
                 effects.push(Effect::send(from.clone(), Message::Transferred { epoch, position }));
             }
             Message::Transferred { epoch, position } => {
-                self.catchup.want(now.time, position);
-                if let Some(handoff) = &mut self.handoff {
-                    handoff.on_transferred(now.time, from, epoch);
+                let takes = |handoff: &mut Handoff| handoff.on_transferred(now.time, from, epoch);
+                if self.handoff.as_mut().is_some_and(takes) {
+                    self.catchup.want(now.time, position);
                 }
             }
             Message::RunHandoff { epoch } => {
                 self.to_run.insert(from.clone(), epoch);
                 self.finish_handoffs(effects);
             }
-            Message::Take(taking) => self.host.on_taking(now, from, taking, &self.replica, effects),
-            Message::HandoffDone { epoch } => effects.push(Effect::Tell(Tell::HandoffDone(epoch))),
+            Message::Take(taking) => {
+                self.host.on_taking(now, from, taking, &self.replica, &self.permitted, effects);
+            }
+            Message::HandoffDone { epoch } => {
+                if self.is_named(from, epoch) {
+                    effects.push(Effect::Tell(Tell::HandoffDone(epoch)));
+                }
+            }
             Message::Observers { epoch, observers } => {
                 if self.on_leader(now, from, epoch, effects) {
                     self.duty.heard(now.time, observers.contains(&self.config.me));
@@ -145,9 +160,7 @@ impl<T: Table> Member<T> {
         epoch: Epoch,
         effects: &mut Vec<Effect>,
     ) -> bool {
-        let term = &self.view.term;
-        let is_named = epoch == term.epoch && term.leader.as_ref().is_some_and(|leader| leader.node == *from);
-        if !is_named && !planted!("peer-epoch-believed") {
+        if !self.is_named(from, epoch) && !planted!("peer-epoch-believed") {
             return false;
         }
         // The same epoch was won by another one if the store went back.
@@ -158,11 +171,28 @@ impl<T: Table> Member<T> {
             self.host.on_epoch(effects);
         }
         let is_due = |(told, at): (Epoch, Time)| told != epoch || now.time.since(at) >= HEARD_EVERY;
-        if epoch >= self.view.term.epoch && self.contact_told.is_none_or(is_due) {
+        if self.contact_told.is_none_or(is_due) {
             self.contact_told = Some((epoch, now.time));
             effects.push(Effect::Tell(Tell::LeaderContact(epoch)));
         }
         true
+    }
+
+    /// Whether the store names it as the leader of this epoch.
+    fn is_named(&self, node: &NodeName, epoch: Epoch) -> bool {
+        let term = &self.view.term;
+        epoch == term.epoch && term.leader.as_ref().is_some_and(|leader| leader.node == *node)
+    }
+
+    /// Whether it is the last leader that was heard. What a leader says may come when the store names another one already.
+    fn follows(&self, epoch: Epoch, node: &NodeName) -> bool {
+        self.following.as_ref().is_some_and(|(of, leader)| *of == epoch && leader == node)
+    }
+
+    /// Whether this incarnation of a node is linked, or this very node.
+    fn is_linked_as(&self, node: &NodeName, incarnation: Incarnation) -> bool {
+        let is_linked = |link: &Linked| link.incarnation == incarnation;
+        *node == self.config.me || self.links.get(node).is_some_and(is_linked)
     }
 
     pub(super) fn say_progress(&mut self, effects: &mut Vec<Effect>) {

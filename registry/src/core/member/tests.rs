@@ -7,6 +7,7 @@ mod given_up;
 mod lag;
 mod leading;
 mod links;
+mod speaking;
 mod standing;
 
 use std::collections::BTreeSet;
@@ -368,14 +369,17 @@ fn what_is_for_a_node_that_is_not_linked_goes_nowhere_and_all_else_goes_by_its_l
 #[test]
 fn what_a_member_says_to_itself_does_not_travel_and_comes_in_order() {
     let mut one = One::new();
+    one.sees(5, Some("m"));
     let own = |message| Effect::send(node("m"), message);
     let done = |epoch| Message::HandoffDone { epoch: Epoch(epoch) };
-    let mut effects = vec![own(done(9)), own(done(1)), Effect::send(node("l"), done(2)), own(done(3))];
+    let beat = |epoch| Message::Heartbeat { epoch: Epoch(epoch), end: LogEnd::default() };
+    let mut effects = vec![own(done(9)), own(done(5)), Effect::send(node("l"), done(2)), own(beat(5))];
     // What it answers itself does not travel either.
     effects.push(own(Message::SnapshotWanted { id: 1, below: 1 }));
     one.member.take_own(one.now, 1, &mut effects);
-    let told = |epoch| Effect::Tell(Tell::HandoffDone(Epoch(epoch)));
-    assert_eq!(effects, [own(done(9)), Effect::send(node("l"), done(2)), told(1), told(3)]);
+    let told = [Tell::HandoffDone(Epoch(5)), Tell::LeaderContact(Epoch(5))].map(Effect::Tell);
+    let rest = [own(done(9)), Effect::send(node("l"), done(2))];
+    assert_eq!(effects, [&rest[..], &told[..]].concat());
 }
 
 #[test]

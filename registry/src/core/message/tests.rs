@@ -1,7 +1,10 @@
 use callsign_store::ids::{Incarnation, SessionNumber};
 
 use super::*;
-use crate::core::table::{More, Slot};
+use crate::core::{
+    table::{More, Slot},
+    taking::{TakeRefusal, Taker},
+};
 
 fn session() -> SessionId {
     let node = NodeName::new("n".repeat(100)).unwrap();
@@ -51,4 +54,18 @@ fn a_chunk_lists_each_session_once_and_a_revision_only_where_something_was_chang
     let held = chunk.rows.iter().map(|row| row.row.as_ref().map(|held| (held.session, held.revision)));
     assert_eq!(held.collect::<Vec<_>>(), [Some((0, None)), Some((0, Some(Position(4)))), None]);
     assert_eq!(chunk.gone, [(0, Position(2))]);
+}
+
+#[test]
+fn what_another_node_wrote_stays_within_the_line_that_says_that_it_cannot_be_read() {
+    let unknown = Message::decode(b"\x01\xa3x\ny").unwrap_err();
+    assert_eq!(unknown, BadMessage::Unknown("x\\ny".to_owned()));
+    // A refusal of a reason that there is not.
+    let (taker, holder) =
+        (Taker { session: Arc::new(session()), number: RequestNumber(3) }, Arc::new(session()));
+    let why = TakeRefusal::TakerGone;
+    let refused = Message::Take(Taking::Refused { taker, holder, why }).encode();
+    let known = refused.strip_suffix(b"\xa9TakerGone").unwrap();
+    let malformed = Message::decode(&[known, &b"\xa3x\ny"[..]].concat()).unwrap_err().to_string();
+    assert!(malformed.contains("x\\ny") && !malformed.contains('\n'), "{malformed}");
 }

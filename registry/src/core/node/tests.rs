@@ -385,10 +385,42 @@ fn a_registry_says_who_its_members_are_when_they_change_and_whose_sessions_are_o
         core.step(now, Told::Member(Input::View(Arc::new(view.clone()))), &mut effects);
         effects
     };
-    let open = || RegistryEffect::Confirmed(of("b").node, Incarnation(2));
+    let open = || RegistryEffect::ToNode(NodeInput::Open(vec![of("b")]));
     let are = |nodes: &[&str]| RegistryEffect::ToNode(NodeInput::Members(registry("alone"), members(nodes)));
     assert_eq!(shows(&view), [open(), are(&["a", "b", "c"])]);
     assert_eq!(shows(&view), [open()], "they are the same");
     view.members.remove(&of("c").node);
     assert_eq!(shows(&view), [open(), are(&["a", "b"])]);
+    view.members.remove(&of("b").node);
+    assert_eq!(shows(&view), [are(&["a"])], "nobody else is known to be there");
+}
+
+#[test]
+fn a_registry_that_knows_of_a_former_session_only_does_not_have_its_incarnation_taken_for_the_last_one() {
+    let mut node = Node::new();
+    node.joins("x");
+    node.joins("y");
+    let session = |name: &str, incarnation, number| SessionId {
+        node: NodeName::new(name).unwrap(),
+        incarnation: Incarnation(incarnation),
+        number: SessionNumber(number),
+    };
+    let last = |name: &str, incarnation| {
+        NodeEffect::Confirmed(NodeName::new(name).unwrap(), Incarnation(incarnation))
+    };
+    let mut open = |sessions: &[SessionId]| node.step(NodeInput::Open(sessions.to_vec()));
+    assert_eq!(open(&[session("b", 7, 1), session("c", 3, 1)]), [last("b", 7), last("c", 3)]);
+    // It came back. Incarnations are random numbers: the later one may be less.
+    assert_eq!(open(&[session("b", 5, 2)]), [last("b", 5)]);
+    assert_eq!(open(&[session("b", 7, 1), session("c", 3, 1)]), [last("c", 3)]);
+    // It is said again: a link may have been dialled meanwhile.
+    assert_eq!(open(&[session("b", 5, 2)]), [last("b", 5)]);
+    // A node that is a member of no registry any more is forgotten.
+    let are = |name: &str, nodes: &[&str]| NodeInput::Members(registry(name), members(nodes));
+    node.step(are("x", &["a", "b"]));
+    node.step(are("y", &["a", "b"]));
+    node.step(are("x", &["a"]));
+    assert_eq!(node.step(NodeInput::Open(vec![session("b", 7, 1)])), [], "y has it still");
+    node.step(are("y", &["a"]));
+    assert_eq!(node.step(NodeInput::Open(vec![session("b", 7, 1)])), [last("b", 7)]);
 }

@@ -8,8 +8,8 @@ use super::Rows;
 #[cfg(feature = "cores")]
 use crate::core::name::Name;
 use crate::core::{
-    group::{Membership, Standing},
-    table::Table,
+    group::Membership,
+    table::{Standing, Table},
 };
 
 impl<T: Table> Rows<T> {

@@ -4,7 +4,7 @@ use callsign_store::ids::{Incarnation, NodeName, SessionNumber};
 use callsign_transport::Kind;
 
 use super::*;
-use crate::core::{group::Standing, table::RequestNumber};
+use crate::core::table::{RequestNumber, Standing};
 
 fn session(node: &str) -> Arc<SessionId> {
     let node = NodeName::new(node).unwrap();

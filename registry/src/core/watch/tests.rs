@@ -1,5 +1,7 @@
 mod remembering;
 
+use std::sync::Arc;
+
 use callsign_elector::record::LogEnd;
 use callsign_store::{
     ids::{Epoch, Incarnation, NodeName, Nonce, SessionId, SessionNumber},
@@ -9,12 +11,14 @@ use callsign_transport::Kind;
 
 use super::*;
 use crate::core::{
+    entry::Entry,
     log::{Batch, Op},
     message::Chunk,
     meta::Meta,
+    name::Name,
     replica::Staged,
     table::{RequestNumber, Row},
-    why::GivenUp,
+    why::{GivenUp, Why},
 };
 
 type Rows = BTreeMap<Name, Row>;

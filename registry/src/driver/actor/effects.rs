@@ -3,8 +3,8 @@
 use std::future::Future;
 
 use callsign_elector::elector::{self, ElectorEvent};
-use callsign_store::{CommitOutcome, OPERATION_TIMEOUT, ids::NodeName, planted};
-use callsign_transport::{Lane, LinkId, PeerId, SendError};
+use callsign_store::{CommitOutcome, OPERATION_TIMEOUT, ids::NodeName, logged, planted};
+use callsign_transport::{Lane, LinkId, SendError};
 use futures::FutureExt;
 use ractor::ActorId;
 use tracing::Instrument;
@@ -29,9 +29,6 @@ impl Driver {
             RegistryEffect::Elector(effect) => self.under_way.carry_out(effect),
             RegistryEffect::Member(effect) => self.perform_for_member(effect),
             RegistryEffect::ToNode(input) => (self.to_node)(input),
-            RegistryEffect::Confirmed(node, incarnation) => {
-                self.endpoint.confirm(&PeerId::new(node.as_str(), incarnation.0));
-            }
         }
     }
 
@@ -114,25 +111,23 @@ impl Driver {
             // It went down; the input that says so is on its way, or among those that were just taken.
             Err(SendError::NotUp { .. }) => {}
             Err(error) => {
-                tracing::debug!(registry = self.channel, peer = %to, %error, "not sent");
+                logged!(debug, registry = self.shared.registry.as_str(), peer = %to, %error, "not sent");
                 self.metrics.link("send_failed");
                 self.shared.push(Input::SendFailed { to });
             }
         }
     }
 
-    /// Has written what was sent. The link on which something was sent last comes first: it is that to the node that waits for an
-    /// answer. The others are only told of what a batch changed.
+    /// Has written what was sent. Links to nodes that wait for answers come first. The others are only told of what a batch
+    /// changed.
     pub(super) fn flush_links(&mut self) {
-        let Some(&first) = self.posted.last() else { return };
-        self.posted.sort_unstable();
-        self.posted.dedup();
-        self.posted.retain(|link| *link != first);
+        newest_first(&mut self.posted);
+        let Some((first, others)) = self.posted.split_first() else { return };
         if self.is_one_request {
-            self.endpoint.flush_first(first, &self.posted);
+            self.endpoint.flush_first(*first, others);
         } else {
             // The runtime runs first what it woke last.
-            for link in self.posted.iter().chain([&first]) {
+            for link in others.iter().chain([first]) {
                 self.endpoint.flush(*link);
             }
         }
@@ -155,24 +150,28 @@ impl Driver {
 
     fn report(&mut self, event: &Event) {
         self.metrics.event(event);
-        let (registry, node) = (&self.channel, &self.shared.status.load().node);
+        let member = self.core.member();
+        let (epoch, position) = (member.view().term.epoch.0, member.replica().position().0);
+        let (registry, node) = (self.shared.registry.as_str(), &self.shared.status.load().node);
         match event {
             Event::Corrupt { reason } => {
                 // It is read again and again, until somebody mends it.
                 if let Some(times) = self.corrupt.count(reason) {
-                    tracing::error!(registry, %node, reason, times, "the log cannot be read");
+                    logged!(error, registry, %node, epoch, position, reason, times, "the log cannot be read");
                 }
             }
             Event::ClaimLost { .. } | Event::BatchTooLarge { .. } => {
-                tracing::warn!(registry, %node, "{event}");
+                logged!(warn, registry, %node, epoch, position, "{event}");
             }
-            _ => tracing::info!(registry, %node, "{event}"),
+            _ => logged!(info, registry, %node, epoch, position, "{event}"),
         }
     }
 
     fn report_elector(&self, event: &ElectorEvent) {
         self.metrics.elector(event);
-        let (registry, node) = (&self.channel, &self.shared.status.load().node);
+        let member = self.core.member();
+        let (epoch, position) = (member.view().term.epoch.0, member.replica().position().0);
+        let (registry, node) = (self.shared.registry.as_str(), &self.shared.status.load().node);
         match event {
             ElectorEvent::View(_) | ElectorEvent::RunHandoff { .. } | ElectorEvent::Left => {}
             ElectorEvent::Missing { .. }
@@ -181,10 +180,24 @@ impl Driver {
             | ElectorEvent::LockBroken { .. }
             | ElectorEvent::LockGivenUp { .. }
             | ElectorEvent::Unavailable { .. }
-            | ElectorEvent::TooLarge(_) => tracing::warn!(registry, %node, "{event}"),
-            event => tracing::info!(registry, %node, "{event}"),
+            | ElectorEvent::TooLarge(_) => logged!(warn, registry, %node, epoch, position, "{event}"),
+            event => logged!(info, registry, %node, epoch, position, "{event}"),
         }
     }
+}
+
+/// Has each link once, and the one that something was posted on last first: answers are posted behind what all members
+/// are told.
+fn newest_first(posted: &mut Vec<LinkId>) {
+    posted.reverse();
+    let mut kept = 0;
+    for next in 0..posted.len() {
+        if !posted[..kept].contains(&posted[next]) {
+            posted[kept] = posted[next];
+            kept += 1;
+        }
+    }
+    posted.truncate(kept);
 }
 
 async fn commit_done(id: OpId, commit: impl Future<Output = CommitOutcome>, metrics: OfCommit) -> Input {
@@ -200,6 +213,17 @@ mod tests {
 
     use super::*;
     use crate::driver::metrics::OfRegistry;
+
+    #[test]
+    fn links_on_which_answers_were_posted_are_written_to_ahead_of_the_others() {
+        // A batch to four members, and verdicts to two of them.
+        let mut posted = [1, 2, 3, 4, 2, 4].map(LinkId).to_vec();
+        newest_first(&mut posted);
+        assert_eq!(posted, [4, 2, 3, 1].map(LinkId));
+        let mut none = Vec::new();
+        newest_first(&mut none);
+        assert!(none.is_empty());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_commit_that_is_not_answered_may_have_been_done() {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use callsign_store::{
     ids::{Incarnation, NodeName},
     lock::lock,
+    logged,
 };
 use callsign_transport::{LinkEvent, RoomTaken, trace};
 
@@ -60,7 +61,7 @@ impl FromLinks {
                     self.metrics.unread(&error);
                     let times = lock(&self.unread).count("unread");
                     if let Some(times) = times {
-                        tracing::warn!(peer = %node, %error, times, "messages are dropped");
+                        logged!(warn, peer = %node, %error, times, "messages are dropped");
                     }
                     None
                 }

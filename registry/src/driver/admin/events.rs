@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{
     HttpRefusal, Query,
     names::filter,
-    routes::Shared,
+    shared::Shared,
     shown::{holder, with_name},
 };
 use crate::{Position, Watch, WatchEvent};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     Answer, Query,
     node::rows,
-    routes::Shared,
+    shared::Shared,
     shown::{whole_millis, with_name},
 };
 use crate::{Change, Entry, Explanation, HolderSession, NameState, PastChange, Why, WhyFree};

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, HttpRefusal, Query, routes::Shared};
+use super::{Answer, HttpRefusal, Query, shared::Shared};
 use crate::GroupSize;
 
 /// How many one answer has at most.

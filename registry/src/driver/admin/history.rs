@@ -23,7 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
 /// How many changes of a registry are kept.
-const KEPT: usize = 500;
+const KEPT_CHANGES: usize = 500;
 
 /// Who led from a change on. Nobody: `node` is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -108,7 +108,7 @@ impl History {
     fn push(&mut self, at_ms: u64, said: String, leader: Option<Leads>) {
         self.count += 1;
         self.kept.push_back(Change { number: self.count, at_ms, said, leader });
-        if self.kept.len() > KEPT {
+        if self.kept.len() > KEPT_CHANGES {
             self.kept.pop_front();
         }
     }
@@ -232,6 +232,6 @@ mod tests {
             history.look(Time::ZERO, epoch, &status(Some(("a", epoch)), &[]));
         }
         let (kept, last) = history.after(0);
-        assert_eq!((kept.len(), kept[0].number, last), (KEPT, 101, 600));
+        assert_eq!((kept.len(), kept[0].number, last), (KEPT_CHANGES, 101, 600));
     }
 }

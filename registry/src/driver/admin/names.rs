@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{
     Answer, HttpRefusal, Query,
-    routes::{Shared, millis},
+    shared::{Shared, millis},
     shown::with_name,
 };
 use crate::{Page, Select};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, HttpRefusal, Query,
-    routes::{Shared, millis},
+    shared::{Shared, millis},
     shown::{exact, settings},
 };
 use crate::{Position, Registry, Status};

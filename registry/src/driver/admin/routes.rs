@@ -1,6 +1,4 @@
-//! The routes, all of which only read, and what they share.
-
-use std::{sync::Arc, time::Duration};
+//! The routes, all of which only read.
 
 use axum::{
     Router,
@@ -10,13 +8,7 @@ use axum::{
     routing::get,
 };
 
-use super::{HttpRefusal, Registries, events, explain, groups, history::Histories, names, node, page};
-
-/// How long whoever says nothing of it waits.
-const DEFAULT_WAIT: Duration = Duration::from_secs(5);
-
-/// How long anybody waits at most. It is for ever, and cannot overflow a clock.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+use super::{HttpRefusal, events, explain, groups, names, node, page, shared::Shared};
 
 /// What probes ask: whether the node's process has to be restarted, and whether it serves.
 const LIVE: &str = "/live";
@@ -25,22 +17,6 @@ const READY: &str = "/ready";
 /// Whether this is what a probe asks, at once. It says nothing of names or members, so it needs no token: a probe of Kubernetes has none to show.
 pub(super) fn is_probe(path: &str, query: Option<&str>) -> bool {
     matches!(path, LIVE | READY) && query.is_none_or(str::is_empty)
-}
-
-/// How long a request waits, as it says.
-pub fn millis(wait: Option<u64>) -> Duration {
-    wait.map_or(DEFAULT_WAIT, |wait| Duration::from_millis(wait).min(LONGEST_WAIT))
-}
-
-/// Says what was counted, in Prometheus' text format.
-pub(super) type Render = Arc<dyn Fn() -> String + Send + Sync>;
-
-/// What every route needs.
-#[derive(Clone)]
-pub(super) struct Shared {
-    pub(super) registries: Registries,
-    pub(super) histories: Arc<Histories>,
-    pub(super) metrics: Option<Render>,
 }
 
 /// The routes of an endpoint, and those of whoever embeds it. Each of ours is asked by `GET`.
@@ -78,15 +54,4 @@ async fn metrics(State(admin): State<Shared>) -> Response {
     let text = admin.metrics.as_ref().map(|render| render()).unwrap_or_default();
     // The version of the text format.
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whoever_asks_waits_as_long_as_it_says_and_not_for_ever() {
-        let waits = [None, Some(0), Some(1500), Some(u64::MAX)].map(millis);
-        assert_eq!(waits, [DEFAULT_WAIT, Duration::ZERO, Duration::from_millis(1500), LONGEST_WAIT]);
-    }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, HttpRefusal, Query,
-    routes::Shared,
+    shared::Shared,
     shown::{holder, whole_millis},
 };
 use crate::Registry;
@@ -23,7 +23,7 @@ use crate::Registry;
 const PAGE: usize = 100;
 
 /// How long the store may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +45,7 @@ pub(super) async fn singletons(State(admin): State<Shared>, Query(query): Query<
     let found = tokio::select! {
         biased;
         found = read => found.map_err(|error| HttpRefusal::unavailable("store_unavailable", error.to_string()))?,
-        () = clock.sleep_until(clock.now() + PATIENCE) => {
+        () = clock.sleep_until(clock.now() + STORE_TIMEOUT) => {
             return Err(HttpRefusal::timed_out("store_unavailable", "the store has not answered in time"));
         }
     };

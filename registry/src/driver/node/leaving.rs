@@ -7,7 +7,7 @@ use std::{
 };
 
 use callsign_elector::session::{self, Obstacle, SessionFailure};
-use callsign_store::{Time, ids::RegistryName, in_full, lock::lock, supervision::Living};
+use callsign_store::{Time, ids::RegistryName, in_full, lock::lock, logged, supervision::Living};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::oneshot;
 
@@ -201,12 +201,13 @@ impl Node {
         self.then(async move {
             if me.supervisor.failure().is_some() {
                 match me.closed() {
-                    Some(Ok(())) => tracing::info!("the session of the failed node is closed"),
+                    Some(Ok(())) => logged!(info, "the session of the failed node is closed"),
                     Some(Err(error)) => {
-                        tracing::warn!(error = %in_full(&error), "the session of the failed node may be open");
+                        logged!(warn, error = %in_full(&error), "the session of the failed node may be open");
                     }
                     None => {
-                        tracing::warn!(
+                        logged!(
+                            warn,
                             "the session of the failed node may be open: the store does not answer"
                         );
                     }

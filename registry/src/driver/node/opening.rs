@@ -1,7 +1,7 @@
 //! How long a node that starts waits: for its store, and then for its session.
 
 use callsign_elector::session::Patience;
-use callsign_store::{SharedStore, in_full, open_patiently};
+use callsign_store::{SharedStore, in_full, logged, open_patiently};
 
 use crate::{
     config::{Config, JOIN_TIMEOUT, StoreSource},
@@ -16,7 +16,7 @@ pub(super) async fn store(config: &Config) -> Result<(SharedStore, Patience), Jo
         StoreSource::Open(store) => store.clone(),
         StoreSource::Url(url) => {
             let waits = |error: &callsign_store::OpenError| {
-                tracing::warn!("{}; it is tried again for {most:?}", in_full(error));
+                logged!(warn, "{}; it is tried again for {most:?}", in_full(error));
             };
             open_patiently(url, clock, Some(most), waits).await?
         }

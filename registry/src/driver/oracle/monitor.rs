@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use callsign_election::{Attempt, Context, Fault, Grant, Init, Oracle, Reaction, Signal, Verdict};
+use callsign_store::logged;
 use futures::stream::{self, BoxStream, StreamExt};
 use tokio::{
     sync::{mpsc, watch},
@@ -116,7 +117,7 @@ impl<O: Oracle> Monitored<O> {
             registry: registry.clone(),
             name: name.into(),
             settings: settings.into(),
-            observer: Arc::new(|event| tracing::debug!("{event}")),
+            observer: Arc::new(|event| logged!(debug, "{event}")),
             follows: watch::Sender::new(Follows { is_following: false, denials: 0 }),
         })
     }

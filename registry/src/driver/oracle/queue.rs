@@ -116,11 +116,7 @@ impl Oracle for QueueOracle {
     type Info = ();
 
     async fn init(&mut self, context: &Context) -> Result<Init, Fault> {
-        let node = self.registry.node();
-        if context.member.as_str() == node {
-            return Ok(Init::Ready);
-        }
-        Err(Fault::Fatal(format!("the member is {}, and has to be the node, {node}", context.member)))
+        super::init(&self.registry, context)
     }
 
     async fn claim(&mut self, _attempt: Attempt) -> Result<Verdict<Fence>, Fault> {

@@ -16,9 +16,9 @@ use smallvec::SmallVec;
 
 use super::{Row, TableReader};
 use crate::core::{
-    group::{Membership, Standing},
+    group::Membership,
     name::Name,
-    table::RequestNumber,
+    table::{RequestNumber, Standing},
 };
 
 /// What is known of a member beside where it stands.

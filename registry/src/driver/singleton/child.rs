@@ -17,6 +17,7 @@ use tokio::{
 };
 
 /// What a leader child is made with.
+#[non_exhaustive]
 pub struct Lead<F> {
     /// The grant of the term. Its fence is what a sink compares; after a refresh, [`Leadership::check`] has the last one.
     pub grant: Grant<F>,
@@ -42,6 +43,7 @@ impl<F: Clone + fmt::Debug> fmt::Debug for Lead<F> {
 
 /// What a follower child is made with.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Follow {
     /// Who leads, if that is known. It may have changed since; [`Singleton::transitions`](crate::Singleton::transitions) tells.
     pub leader: Option<Term>,
@@ -129,7 +131,7 @@ impl ChildHandle {
 
 fn end(cell: &ActorCell, task: &AbortHandle) {
     cell.kill(); // takes its children along
-    task.abort();
+    task.abort(); // at once, also if it could go on with something by then
 }
 
 /// Starts a child and waits until it is down. Says why it did not start, if it did not.
@@ -155,4 +157,58 @@ pub(crate) async fn run<R>(
     started(child);
     let _ = task.await; // aborted or ended: it is down
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use ractor::ActorProcessingErr;
+
+    use super::*;
+
+    /// Waits in its first message until it may go on.
+    #[derive(Clone, Default)]
+    struct Waits {
+        is_there: Arc<Notify>,
+        may_go_on: Arc<Notify>,
+        went_on: Arc<AtomicBool>,
+    }
+
+    impl Actor for Waits {
+        type Msg = ();
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(&self, _: ActorRef<()>, (): ()) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+
+        async fn handle(&self, _: ActorRef<()>, (): (), (): &mut ()) -> Result<(), ActorProcessingErr> {
+            self.is_there.notify_one();
+            self.may_go_on.notified().await;
+            self.went_on.store(true, Ordering::SeqCst);
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_child_that_is_cut_does_nothing_more_though_it_could_go_on_by_then() {
+        // Of a kill and something else that is there an actor sees first what is drawn.
+        for _ in 0..32 {
+            let (child, child_handle) = (Waits::default(), ChildHandle::new());
+            let actor = child.clone();
+            let spawn = move || Actor::spawn(None, actor, ()).boxed();
+            let begins = |actor: ActorRef<()>| actor.cast(()).unwrap();
+            let ended = run(spawn, ActorRef::get_cell, child_handle.clone(), begins);
+            let cut = async {
+                child.is_there.notified().await;
+                child_handle.cut();
+                child.may_go_on.notify_one();
+            };
+            let (ended, ()) = tokio::join!(biased; ended, cut);
+            assert_eq!(ended, Ok(()));
+            assert!(!child.went_on.load(Ordering::SeqCst));
+        }
+    }
 }

@@ -16,6 +16,7 @@ use callsign_election::{
 use callsign_store::{
     ids::{Epoch, Position},
     lock::lock,
+    logged,
 };
 use tokio::sync::mpsc;
 
@@ -186,9 +187,9 @@ impl Publisher {
             | SingletonEvent::GivenUp { .. }
             | SingletonEvent::ChildExited { .. }
             | SingletonEvent::ChildNotStarted { .. } => {
-                tracing::warn!(singleton = &*self.name, "{event}");
+                logged!(warn, singleton = &*self.name, "{event}");
             }
-            event => tracing::info!(singleton = &*self.name, "{event}"),
+            event => logged!(info, singleton = &*self.name, "{event}"),
         }
         lock(&self.queues).retain(|(queue, overrun)| match queue.try_send(event.clone()) {
             Ok(()) => true,

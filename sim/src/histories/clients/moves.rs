@@ -25,7 +25,7 @@ impl Piece {
     }
 }
 
-fn moving(window: u64, index: impl std::fmt::Display) -> String {
+pub(super) fn moving(window: u64, index: impl std::fmt::Display) -> String {
     format!("m{window}.{index}")
 }
 

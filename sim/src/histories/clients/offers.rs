@@ -25,7 +25,7 @@ use super::{
 use crate::rng::Rng;
 
 /// How these names begin.
-const OFFERED: &str = "offered-";
+pub(super) const OFFERED: &str = "offered-";
 /// How many of them a node has before it asks for more.
 const ENOUGH: usize = 2;
 /// How many receivers of a thousand fail, and how many take their time; and how many actors cannot go on with what they are handed.

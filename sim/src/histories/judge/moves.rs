@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    super::event::{Answer, Ask, At, Event, Saw, Shown},
+    super::event::{Answer, Ask, At, Event, Listed, Saw, Shown},
     Verdict,
     claims::Claim,
     process::Process,
@@ -107,7 +107,16 @@ pub(super) fn said_alike(processes: &[Process], verdict: &mut Verdict) {
             }
         }
         for event in &process.events {
-            let Event::Watched { saw, .. } = event else { continue };
+            let saw = match event {
+                Event::Watched { saw, .. } => saw,
+                Event::Paged { page, .. } => {
+                    for Listed { name, now } in &page.names {
+                        see(name, now.token, now.revision, now.says);
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
             match saw {
                 Saw::Present { name, now } => see(name, now.token, now.revision, now.says),
                 Saw::Change { name, was, now, .. } => {

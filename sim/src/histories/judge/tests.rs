@@ -5,6 +5,7 @@ use super::*;
 mod groups;
 mod locks;
 mod moves;
+mod pages;
 mod watches;
 
 const MS: At = 1_000_000;

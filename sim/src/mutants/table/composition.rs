@@ -12,7 +12,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("nobody-is-confirmed", "registry/src/core/registry.rs")
         .does("Does not tell the links whose session is open.")
         .found("links", 20_000, "release 0.1 (what broke was in glue)"),
-    mutant("resumed-without-elector", "registry/src/core/registry.rs")
+    mutant("resumed-without-elector", "registry/src/core/told.rs")
         .does("Tells the member that the session resumed, and not the elector.")
         .found("lapses", 1_000, "release 0.1 (what broke was in glue)"),
     mutant("session-closed-first", "registry/src/core/leaving.rs")

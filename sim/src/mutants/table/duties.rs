@@ -99,7 +99,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("delta-without-leavers", "elector/src/core/elector/delta.rs")
         .does("Says of members that came, and not of those that left.")
         .found("crashes", 2_000, "DESIGN 11 (members that do not act get the view from the leader)"),
-    mutant("delta-while-an-entry-waits", "elector/src/core/elector/types.rs")
+    mutant("delta-while-an-entry-waits", "elector/src/core/elector/view.rs")
         .does("Says which members are other ones while an entry waits that will change them again.")
         .found("crashes", 2_000, "DESIGN 11 (members that do not act get the view from the leader)"),
     mutant("delta-ahead-of-the-look", "elector/src/core/elector/delta.rs")

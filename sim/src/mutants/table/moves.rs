@@ -26,7 +26,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("closed-taker-kept", "registry/src/core/leader/takers.rs")
         .does("Does not see that a session which was open to takers has been closed.")
         .found("lapses", 50_000, TRANSFER),
-    mutant("take-ignores-permits", "registry/src/core/leader/takers.rs")
+    mutant("take-ignores-permits", "registry/src/core/host/gives.rs, registry/src/core/leader/takers.rs")
         .does("Gives a name to a node whose certificate does not let it hold that.")
         .found("permitted", 5_000, TRANSFER),
     mutant("unread-taker-not-read", "registry/src/core/leader/requests.rs")

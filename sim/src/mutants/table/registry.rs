@@ -96,6 +96,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("sweep-takes-what-is-new", "registry/src/core/rows.rs")
         .does("Removes the row of a name that somebody else registered after its holder's session was gone.")
         .found("crashes", 20_000, "what is removed a few names at a time"),
+    mutant("gone-names-counted", "registry/src/core/rows.rs")
+        .does("Counts the names of a session that is gone until they are removed.")
+        .found("crashes", 20_000, "what is removed a few names at a time"),
     mutant("host-gone-not-touched", "registry/src/core/replica/applying.rs")
         .does("Does not count the names that a closed session loses among those that changed while a snapshot is sent.")
         .found("crashes", 20_000, "roadmap (touched set)"),
@@ -157,7 +160,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("foreign-session-verdict", "registry/src/core/host/duties.rs, registry/src/core/host/verdicts.rs")
         .does("Numbers requests anew in each session, and does not look whose verdict arrives.")
         .found("lapses", 1_000, "design review; style B5.1"),
-    mutant("verdict-of-old-epoch", "registry/src/core/host/verdicts.rs")
+    mutant("verdict-of-old-epoch", "registry/src/core/host/verdicts.rs, registry/src/core/member/messages.rs")
         .does("Believes a verdict of an epoch other than the one that it asked in last.")
         .found("leaders", 20_000, "design review; dgen H25"),
     mutant("not-asked-again-in-new-epoch", "registry/src/core/host/verdicts.rs, registry/src/core/host/waiting.rs")

@@ -20,6 +20,7 @@ const ELSEWHERE: &[(Check, &str)] = &[
     (Check::RankedFirst, "planted defects of members: rank-ignored"),
     (Check::NewerLink, "planted defects of links"),
     (Check::GrantTrusted, "planted defects of the registry"),
+    (Check::CountTrue, "planted defects of the registry: gone-names-counted"),
     (Check::AskedAgain, "planted defects of the composition: retry-lost"),
     (Check::StartOver, "planted defects of features: start-outlives-lapse"),
     (Check::StartAwaited, "planted defects of features: start-awaited-for-ever"),

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::{
     ANSWER_TIMEOUT, Shared,
-    line::{NotConnected, Session},
+    member::{NotConnected, Session},
     plan::{self, Plan},
     trouble::{Meaning, in_words, meaning},
 };
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Before the same is asked again: about the time of some commits.
-const PAUSE: Duration = Duration::from_millis(20);
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What came of one attempt.
 enum Attempt {
@@ -92,7 +92,7 @@ pub(super) async fn commit(shared: &Shared, transaction: &Transaction, deadline:
             }
             Attempt::Overtaken => "others append all the time".to_owned(),
             Attempt::Again(why) => {
-                tokio::time::sleep(PAUSE.mul_f64(rand::random_range(0.25..1.0))).await;
+                tokio::time::sleep(RETRY_PAUSE.mul_f64(rand::random_range(0.25..1.0))).await;
                 why
             }
         };

@@ -13,13 +13,13 @@ use super::{
     READ_TIMEOUT,
     address::Address,
     layout::is_refused,
-    line::{Member as Connection, NotConnected},
+    member::{Member as Connection, NotConnected},
     trouble::{in_words, is_compacted},
     wire::{
         AlarmMember, AlarmRequest, Member, MemberListRequest, RangeRequest, StatusRequest, StatusResponse,
     },
 };
-use crate::driver::finding::{Finding, Verdict};
+use crate::driver::finding::{Finding, Verdict, found};
 
 /// The oldest server that has what is used: a client chooses the numbers of its watches.
 const OLDEST: (u32, u32) = (3, 4);
@@ -51,11 +51,7 @@ pub(crate) fn examine(url: &str) -> Vec<Finding> {
         Ok(address) => address,
         Err(error) => return vec![(&error).into()],
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(look(&address)),
-        Err(error) => vec![Finding::new("reach", Verdict::Unknown, error.to_string())],
-    }
+    found(look(&address))
 }
 
 async fn look(address: &Address) -> Vec<Finding> {

@@ -7,7 +7,7 @@ use tonic::Status;
 
 use super::{
     address::Address,
-    line::{Member, NotConnected, PROBE},
+    member::{Member, NotConnected, PROBE},
     trouble,
     wire::{Compare, PutRequest, RangeRequest, Request, TxnRequest},
 };

@@ -1,178 +1,22 @@
 //! A connection to one of the members, kept up: the first of the URL that answers, and serves, is used until it fails.
 
 use std::{
-    fmt,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::{Stream, TryFutureExt};
-use http::uri::PathAndQuery;
+use futures::TryFutureExt;
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{mpsc, watch},
     time::timeout,
 };
-use tonic::{
-    Request, Status, Streaming,
-    client::Grpc,
-    metadata::{Ascii, MetadataValue},
-    transport::Channel,
-};
-use tonic_prost::ProstCodec;
 
 use super::{
-    address::Address,
     layout,
-    trouble::{self, Meaning, in_words},
+    member::{Member, NotConnected, PROBE, Place, Session},
     watches::Event,
-    wire::{AuthenticateRequest, Call, WATCH, WatchRequest, WatchResponse},
 };
-use crate::driver::{lock::lock, newest::Newest, pauses::Pauses, supervision::Supervisor};
-
-/// The largest answer that is taken: far more than a store of names has.
-const MOST_ANSWER: usize = 256 << 20;
-/// How long a member may take to show that it serves. Longer than a hiccup, and short: there are others.
-pub(super) const PROBE: Duration = Duration::from_secs(1);
-
-/// The store that was opened.
-pub(super) struct Place {
-    pub(super) address: Address,
-    /// What its layout's row holds.
-    pub(super) identity: Vec<u8>,
-    pub(super) newest: Newest,
-    /// Starts the store's tasks, and learns when one panics.
-    pub(super) supervisor: Supervisor,
-}
-
-impl Place {
-    /// Call it inside the store's runtime.
-    pub(super) fn new(address: Address, identity: Vec<u8>) -> Self {
-        let (newest, supervisor) = (Newest::default(), Supervisor::of("the store in etcd"));
-        Self { address, identity, newest, supervisor }
-    }
-}
-
-/// One member, spoken to with the user's token.
-pub(super) struct Member {
-    pub(super) name: String,
-    channel: Channel,
-    token: Mutex<Option<MetadataValue<Ascii>>>,
-    /// One renews the token, the others wait for it.
-    renewing: tokio::sync::Mutex<()>,
-}
-
-impl Member {
-    /// Connects to a member. Nothing is asked of it but a token, where the URL has a user.
-    pub(super) async fn connect(address: &Address, name: &str) -> Result<Self, NotConnected> {
-        let connecting = async {
-            let endpoint = address.endpoint(name).map_err(|error| NotConnected::from_client(&error))?;
-            endpoint.connect().await.map_err(|error| NotConnected::from_client(&error))
-        };
-        let channel =
-            timeout(super::address::CONNECT * 2, connecting).await.map_err(|_| NotConnected::Silent)??;
-        let (token, renewing) = (Mutex::default(), tokio::sync::Mutex::default());
-        let member = Self { name: name.to_owned(), channel, token, renewing };
-        let asked = timeout(PROBE * 2, member.renew(address, None));
-        asked.await.map_err(|_| NotConnected::Silent)?.map_err(NotConnected::Said)?;
-        Ok(member)
-    }
-
-    fn token(&self) -> Option<MetadataValue<Ascii>> {
-        lock(&self.token).clone()
-    }
-
-    /// Asks for a token, unless there is another one than the one that was of no use.
-    async fn renew(&self, address: &Address, spent: Option<&MetadataValue<Ascii>>) -> Result<(), Status> {
-        let Some(user) = &address.user else { return Ok(()) };
-        let _one_at_a_time = self.renewing.lock().await;
-        let now = self.token();
-        if now.is_some() && now.as_ref() != spent {
-            return Ok(());
-        }
-        let asked = AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
-        let answer = match self.send(asked, None).await {
-            Ok(answer) => answer,
-            // Whoever names a user of a cluster that asks nobody for a token gets on without.
-            Err(status) if status.message() == "etcdserver: authentication is not enabled" => return Ok(()),
-            Err(status) => return Err(status),
-        };
-        let token = answer.token.parse().map_err(|_| Status::internal("the token is no text"))?;
-        *lock(&self.token) = Some(token);
-        Ok(())
-    }
-
-    /// Sends a request once.
-    async fn send<C: Call>(
-        &self,
-        request: C,
-        token: Option<MetadataValue<Ascii>>,
-    ) -> Result<C::Answer, Status> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MOST_ANSWER);
-        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        let request = with_metadata(request, token);
-        let answer = grpc.unary(request, C::path(), ProstCodec::<C, C::Answer>::default()).await;
-        answer.map(tonic::Response::into_inner)
-    }
-
-    /// Sends a request. Once more, with another token, if etcd says that it did nothing for the token's sake; never otherwise.
-    pub(super) async fn call<C: Call + Clone>(
-        &self,
-        address: &Address,
-        request: C,
-    ) -> Result<C::Answer, Status> {
-        let token = self.token();
-        let status = match self.send(request.clone(), token.clone()).await {
-            Err(status) if trouble::meaning(&status) == Meaning::Token => status,
-            answered => return answered,
-        };
-        match self.renew(address, token.as_ref()).await {
-            Ok(()) => self.send(request, self.token()).await,
-            // Nothing was done for the first one, and that is what is said.
-            Err(_) => Err(status),
-        }
-    }
-
-    /// Opens a stream of watches. It is not there before the first wish was answered.
-    pub(super) async fn watch(
-        &self,
-        wishes: impl Stream<Item = WatchRequest> + Send + 'static,
-    ) -> Result<Streaming<WatchResponse>, Status> {
-        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(MOST_ANSWER);
-        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        let request = with_metadata(wishes, self.token());
-        let path = PathAndQuery::from_static(WATCH);
-        let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
-        grpc.streaming(request, path, codec).await.map(tonic::Response::into_inner)
-    }
-}
-
-/// A member without a leader is to say so at once, instead of letting everybody wait.
-fn with_metadata<T>(body: T, token: Option<MetadataValue<Ascii>>) -> Request<T> {
-    let mut request = Request::new(body);
-    request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
-    if let Some(token) = token {
-        request.metadata_mut().insert("token", token);
-    }
-    request
-}
-
-/// A connection that works.
-pub(super) struct Session {
-    pub(super) member: Member,
-    pub(super) place: Arc<Place>,
-    broken: Notify,
-}
-
-impl Session {
-    /// Gives the connection up: whatever it may still answer is for those who wait already.
-    pub(super) fn give_up(&self) {
-        self.broken.notify_one();
-    }
-
-    pub(super) async fn call<C: Call + Clone>(&self, request: C) -> Result<C::Answer, Status> {
-        self.member.call(&self.place.address, request).await
-    }
-}
+use crate::driver::pauses::Pauses;
 
 #[derive(Clone)]
 enum State {
@@ -185,50 +29,6 @@ enum State {
 #[derive(Clone)]
 pub(super) struct Line {
     state: watch::Receiver<State>,
-}
-
-/// Why there is no connection.
-#[derive(Debug)]
-pub(super) enum NotConnected {
-    /// The member, or the client, said so.
-    Said(Status),
-    /// There is no way to the member.
-    Client(String),
-    /// It took too long.
-    Silent,
-    /// There was one, and it broke.
-    Ended,
-    /// The store at the address is not the one that was opened.
-    Replaced,
-}
-
-impl NotConnected {
-    fn from_client(error: &tonic::transport::Error) -> Self {
-        let mut words = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(deeper) = cause {
-            let said = deeper.to_string();
-            if !words.ends_with(&said) {
-                words = format!("{words}: {said}");
-            }
-            cause = deeper.source();
-        }
-        Self::Client(words)
-    }
-}
-
-impl fmt::Display for NotConnected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Said(status) => f.write_str(&in_words(status)),
-            Self::Client(words) => f.write_str(words),
-            Self::Silent => f.write_str("the member does not answer"),
-            Self::Ended => f.write_str("the connection broke"),
-            Self::Replaced => {
-                f.write_str("the store is not the one that was opened: restart with the right one")
-            }
-        }
-    }
 }
 
 impl Line {
@@ -262,7 +62,6 @@ async fn keep_up(place: Arc<Place>, states: watch::Sender<State>, events: mpsc::
     let mut pauses = Pauses::default();
     let mut at = 0;
     loop {
-        let mut why = NotConnected::Ended;
         let mut lived = Duration::ZERO;
         for _ in 0..place.address.members.len() {
             match begin(&place, &place.address.members[at]).await {
@@ -271,20 +70,20 @@ async fn keep_up(place: Arc<Place>, states: watch::Sender<State>, events: mpsc::
                     states.send_replace(State::Up(session.clone()));
                     // The keeper is gone only with the runtime.
                     let _ = events.send(Event::Up(session.clone()));
-                    session.broken.notified().await;
+                    session.given_up().await;
                     states.send_replace(State::Down(NotConnected::Ended.to_string().into()));
                     let _ = events.send(Event::Down);
                     lived = started.elapsed();
                     break;
                 }
                 Err(error) => {
-                    tracing::debug!(member = place.address.members[at], %error, "a member of etcd does not serve");
-                    why = error;
+                    let member = &place.address.members[at];
+                    crate::logged!(debug, member, %error, "a member of etcd does not serve");
+                    states.send_replace(State::Down(error.to_string().into()));
                     at = (at + 1) % place.address.members.len();
                 }
             }
         }
-        states.send_replace(State::Down(why.to_string().into()));
         tokio::time::sleep(pauses.after(lived)).await;
     }
 }
@@ -300,7 +99,7 @@ async fn begin(place: &Arc<Place>, name: &str) -> Result<Arc<Session>, NotConnec
     }
     if place.newest.begins_with(known, version) {
         let (before, after) = (known.0, version.0);
-        tracing::error!(before, after, "etcd has lost commits: fencing tokens may be given out twice");
+        crate::logged!(error, before, after, "etcd has lost commits: fencing tokens may be given out twice");
     }
-    Ok(Arc::new(Session { member, place: place.clone(), broken: Notify::new() }))
+    Ok(Arc::new(Session::of(member, place.clone(), version)))
 }

@@ -7,7 +7,7 @@ use tonic::Status;
 
 use super::{
     MOST_OPERATIONS, READ_TIMEOUT, Shared,
-    line::{NotConnected, Session},
+    member::{NotConnected, Session},
     trouble::{self, in_words},
     wire::{RangeRequest, Request, RequestOp, TxnRequest},
 };

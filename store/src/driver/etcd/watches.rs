@@ -7,6 +7,11 @@
 //!
 //! Below them is a net: a slow look at the keys that somebody waits for. It finds what a stream lost, and shows that the
 //! member still serves. What it saw unchanged is accounted for, so that a quiet key does not fall behind compactions.
+//! But a key that is absent looks the same after it came and went. So the first such look after each new stream ends
+//! its waits without cause.
+//!
+//! A store may also have gone back when a connection to it begins: somebody restored it. What is known of later
+//! revisions is forgotten then, and ends its waits without cause.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -15,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     MOST_OPERATIONS, SLOW_LOOK,
-    line::Session,
+    member::Session,
     read,
     space::Space,
     trouble::in_words,
@@ -57,7 +62,7 @@ struct Entry {
     accounted: u64,
     /// The newest change.
     changed: u64,
-    /// Whether the key was there, as far as is known.
+    /// Whether the key was there, as far as is known. That it was absent is known until there is another stream.
     is_there: Option<bool>,
     waits: Vec<(u64, Ended)>,
     idle: u32,
@@ -138,8 +143,25 @@ impl Book {
         Some(wish)
     }
 
+    /// A connection begins with the store at this version. What is known, or waited for, of later ones is of a store
+    /// that has gone back since: nobody would be told of changes before it has come as far again.
+    pub(super) fn begins_at(&mut self, version: Version) {
+        let is_later = |entry: &Entry| {
+            entry.accounted > version.0 || entry.waits.iter().any(|(since, _)| *since > version.0)
+        };
+        let later: Vec<Key> =
+            self.entries.iter().filter(|(_, entry)| is_later(entry)).map(|(key, _)| key.clone()).collect();
+        for key in later {
+            self.forget(&key);
+        }
+    }
+
     /// What a new stream has to be asked for: all of it, each key from where it is accounted for.
-    pub(super) fn resume(&self) -> Vec<WatchRequest> {
+    pub(super) fn resume(&mut self) -> Vec<WatchRequest> {
+        for entry in self.entries.values_mut() {
+            // It may have come and gone while the last stream was broken, at a revision that a look has passed.
+            entry.is_there = entry.is_there.filter(|is_there| *is_there);
+        }
         self.entries.iter().map(|(key, entry)| entry.create(key, &self.space)).collect()
     }
 
@@ -203,6 +225,8 @@ impl Book {
                 if entry.is_there == Some(true) {
                     entry.changed_at(newest);
                 } else {
+                    // Of what happened before, the next stream says nothing.
+                    entry.from = entry.from.max(newest);
                     entry.end_waits(|since| since < newest);
                 }
             }
@@ -271,6 +295,7 @@ impl Keeper {
                 self.wish(wish);
             }
             Event::Up(session) => {
+                self.book.begins_at(session.began_at);
                 self.open(session);
                 let all = self.book.resume();
                 self.wish(all);
@@ -289,7 +314,7 @@ impl Keeper {
     /// The connection is given up, so that the next one resumes the watches, perhaps at another member.
     fn lost(&mut self, why: &str) {
         if let Some(stream) = self.stream.take() {
-            tracing::debug!(%why, member = stream.session.member.name, "the watches in etcd are resumed");
+            crate::logged!(debug, %why, member = stream.session.member.name, "the watches in etcd are resumed");
             stream.session.give_up();
         }
     }
@@ -368,194 +393,4 @@ async fn look_at(session: &Session, keys: &[Key]) -> Result<(u64, Vec<Option<u64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{
-        super::{
-            EtcdStore,
-            tests::scripted::Scripted,
-            wire::{KeyValue, WatchEvent},
-        },
-        *,
-    };
-    use crate::testing::TEST_DEADLINE;
-
-    type Ends = oneshot::Receiver<Result<(), StoreError>>;
-
-    fn book() -> Book {
-        Book::new(Space::new("p"))
-    }
-
-    fn watch(book: &mut Book, key: &str, since: u64) -> (Ends, Option<WatchRequest>) {
-        let (ended, ends) = oneshot::channel();
-        let wish = book.watch(key.into(), Version(since), ended);
-        (ends, wish)
-    }
-
-    fn has_ended(ends: &mut Ends) -> bool {
-        match ends.try_recv() {
-            Ok(ended) => {
-                assert_eq!(ended, Ok(()));
-                true
-            }
-            Err(_) => false,
-        }
-    }
-
-    /// From which revision on each key is asked for.
-    fn begins(wishes: impl IntoIterator<Item = WatchRequest>) -> Vec<(Vec<u8>, i64)> {
-        let begin = |wish: WatchRequest| match wish.wish {
-            Some(WatchWish::Create(create)) => Some((create.key, create.start_revision)),
-            _ => None,
-        };
-        wishes.into_iter().filter_map(begin).collect()
-    }
-
-    fn event(id: i64, kind: i32, revision: i64) -> WatchResponse {
-        let kv = KeyValue { key: b"p/k".to_vec(), mod_revision: revision, value: vec![] };
-        let events = vec![WatchEvent { kind, kv: Some(kv) }];
-        WatchResponse { watch_id: id, events, ..WatchResponse::default() }
-    }
-
-    fn canceled(id: i64, compacted: i64) -> WatchResponse {
-        WatchResponse {
-            watch_id: id,
-            canceled: true,
-            compact_revision: compacted,
-            ..WatchResponse::default()
-        }
-    }
-
-    #[test]
-    fn a_wait_ends_with_a_change_behind_its_version_and_not_with_an_earlier_one() {
-        let mut book = book();
-        let (mut early, wish) = watch(&mut book, "k", 5);
-        assert_eq!(begins(wish), [(b"p/k".to_vec(), 6)]);
-        let (mut late, wish) = watch(&mut book, "k", 8);
-        assert_eq!(wish, None, "one watch of etcd's is enough for a key");
-        book.heard(&event(1, PUT, 8)).unwrap();
-        assert!(has_ended(&mut early) && !has_ended(&mut late));
-        // Known from before, and a change that nobody here can know of.
-        assert!(has_ended(&mut watch(&mut book, "k", 7).0));
-        assert!(has_ended(&mut watch(&mut book, "k", 4).0));
-        assert!(!has_ended(&mut watch(&mut book, "k", 8).0));
-        book.heard(&event(1, 1, 9)).unwrap();
-        assert!(has_ended(&mut late));
-        book.heard(&event(77, PUT, 10)).unwrap();
-    }
-
-    #[test]
-    fn a_new_stream_resumes_each_key_behind_what_is_accounted_for() {
-        let mut book = book();
-        let _waits = [watch(&mut book, "k", 5), watch(&mut book, "l", 6)];
-        let begun = |book: &Book| begins(book.resume());
-        assert_eq!(begun(&book), [(b"p/k".to_vec(), 6), (b"p/l".to_vec(), 7)]);
-        book.heard(&event(1, PUT, 9)).unwrap();
-        assert_eq!(begun(&book), [(b"p/k".to_vec(), 10), (b"p/l".to_vec(), 7)]);
-        // A quiet key does not fall behind what etcd forgets.
-        book.looked(b"l", 20, Some(3));
-        assert_eq!(begun(&book), [(b"p/k".to_vec(), 10), (b"p/l".to_vec(), 21)]);
-    }
-
-    #[test]
-    fn what_etcd_has_forgotten_ends_the_wait_and_the_next_one_asks_anew() {
-        let mut book = book();
-        let (mut waits, _) = watch(&mut book, "k", 5);
-        book.heard(&canceled(1, 40)).unwrap();
-        assert!(has_ended(&mut waits));
-        assert!(book.is_empty());
-        assert_eq!(begins(watch(&mut book, "k", 41).1), [(b"p/k".to_vec(), 42)]);
-    }
-
-    #[test]
-    fn a_watch_that_was_refused_without_its_number_costs_the_stream() {
-        let mut book = book();
-        let (mut waits, _) = watch(&mut book, "k", 5);
-        let refused = WatchResponse { cancel_reason: "permission denied".to_owned(), ..canceled(-1, 0) };
-        assert_eq!(book.heard(&refused), Err("permission denied".to_owned()));
-        assert!(!has_ended(&mut waits), "it is asked for again");
-        assert_eq!(book.resume().len(), 1);
-    }
-
-    #[test]
-    fn the_slow_look_finds_what_the_stream_lost() {
-        let mut book = book();
-        let (mut waits, _) = watch(&mut book, "k", 5);
-        book.looked(b"k", 7, Some(5));
-        assert!(!has_ended(&mut waits));
-        book.looked(b"k", 9, Some(8));
-        assert!(has_ended(&mut waits), "it was put");
-        let (mut waits, _) = watch(&mut book, "k", 9);
-        book.looked(b"k", 12, None);
-        assert!(has_ended(&mut waits), "it was removed");
-        assert!(has_ended(&mut watch(&mut book, "k", 11).0), "which ends each wait for what was before it");
-        let (mut waits, _) = watch(&mut book, "k", 12);
-        book.looked(b"k", 14, None);
-        assert!(!has_ended(&mut waits), "it is absent still");
-        // Of this one nobody knows whether it was there.
-        let (mut waits, _) = watch(&mut book, "l", 5);
-        book.looked(b"l", 14, None);
-        assert!(has_ended(&mut waits));
-        let (mut waits, _) = watch(&mut book, "l", 14);
-        book.looked(b"l", 15, None);
-        assert!(!has_ended(&mut waits));
-        assert!(!has_ended(&mut watch(&mut book, "l", 13).0), "it was no change");
-    }
-
-    #[test]
-    fn whether_a_key_is_there_is_known_from_what_the_stream_said() {
-        let mut book = book();
-        let (_waits, _) = watch(&mut book, "k", 5);
-        book.heard(&event(1, PUT, 8)).unwrap();
-        book.looked(b"k", 12, None);
-        assert!(has_ended(&mut watch(&mut book, "k", 11).0), "it was removed");
-        book.heard(&event(1, PUT, 14)).unwrap();
-        book.heard(&event(1, 1, 15)).unwrap();
-        book.looked(b"k", 19, None);
-        assert!(!has_ended(&mut watch(&mut book, "k", 18).0), "that was known");
-    }
-
-    #[test]
-    fn a_key_that_nobody_comes_for_is_given_up_after_some_looks() {
-        let mut book = book();
-        let (ends, _) = watch(&mut book, "k", 5);
-        for _ in 0..5 {
-            assert_eq!(book.due(), (vec![b"k".to_vec()], vec![]));
-        }
-        drop(ends);
-        for _ in 0..IDLE_LOOKS {
-            assert_eq!(book.due().0.len(), 1);
-        }
-        // Somebody comes, and goes again: the looks are counted anew.
-        drop(watch(&mut book, "k", 5));
-        for _ in 0..IDLE_LOOKS {
-            assert_eq!(book.due().0.len(), 1);
-        }
-        let cancel = WatchRequest { wish: Some(WatchWish::Cancel(WatchCancel { watch_id: 1 })) };
-        assert_eq!(book.due(), (vec![], vec![cancel]));
-        assert!(book.is_empty());
-        // etcd says so, too.
-        book.heard(&canceled(1, 0)).unwrap();
-    }
-
-    #[tokio::test]
-    async fn what_comes_on_a_stream_that_another_has_replaced_is_not_listened_to() {
-        let server = Scripted::start(vec![]).await;
-        let url = server.url("");
-        let store = tokio::task::spawn_blocking(move || EtcdStore::open(&url)).await.unwrap().unwrap();
-        let session = store.shared.line.session(Instant::now() + TEST_DEADLINE).await.unwrap();
-        let (events, _heard) = mpsc::unbounded_channel();
-        let mut keeper = Keeper::new(Space::new("p"), events);
-        keeper.on_event(Event::Up(session.clone()));
-        keeper.on_event(Event::Up(session));
-        let (ended, mut ends) = oneshot::channel();
-        keeper.on_event(Event::Watch(b"k".to_vec(), Version(5), ended));
-        keeper.on_event(Event::Said(1, event(1, PUT, 8)));
-        assert!(!has_ended(&mut ends));
-        keeper.on_event(Event::Over(1, "it broke".to_owned()));
-        assert!(keeper.stream.is_some());
-        keeper.on_event(Event::Said(2, event(1, PUT, 8)));
-        assert!(has_ended(&mut ends));
-        keeper.on_event(Event::Over(2, "it broke".to_owned()));
-        assert!(keeper.stream.is_none());
-    }
-}
+mod tests;

@@ -111,7 +111,7 @@ async fn attempt(shared: &Shared, transaction: &Transaction, pin: Option<i64>, d
 /// It is committed, and the library says where.
 fn done(shared: &Shared, stamp: Option<&[u8]>) -> Attempt {
     let Some(version) = stamp.and_then(version::of_stamp) else {
-        tracing::error!("FoundationDB committed a transaction and did not say where");
+        crate::logged!(error, "FoundationDB committed a transaction and did not say where");
         return Attempt::Done(CommitOutcome::Unknown);
     };
     shared.recent.saw(version);

@@ -61,7 +61,7 @@ fn start() -> FdbResult<()> {
         has_ended(catch_unwind(AssertUnwindSafe(|| unsafe { runner.run() })));
     };
     let Ok(running) = thread::Builder::new().name("fdb-network".to_owned()).spawn(run) else {
-        tracing::warn!("FoundationDB's network thread was not started: the system refuses a thread");
+        crate::logged!(warn, "FoundationDB's network thread was not started: the system refuses a thread");
         return Err(refused());
     };
     let network = Network { stop: Some(started.wait()), running: Some(running) };
@@ -69,7 +69,10 @@ fn start() -> FdbResult<()> {
     // are gone before anybody is called: so it is done by a thread that was kept for it.
     let keeper = thread::Builder::new().name("fdb-stop".to_owned()).spawn(move || keep(network));
     if keeper.is_err() {
-        tracing::warn!("FoundationDB's network thread was stopped at once: the system refuses a thread");
+        crate::logged!(
+            warn,
+            "FoundationDB's network thread was stopped at once: the system refuses a thread"
+        );
         // What was to be kept running is stopped, with its keeper.
         return Err(refused());
     }
@@ -106,7 +109,7 @@ struct Network {
 impl Drop for Network {
     fn drop(&mut self) {
         if let Some(Err(error)) = self.stop.take().map(NetworkStop::stop) {
-            tracing::error!("FoundationDB's network cannot be stopped: {}", trouble::in_words(error));
+            crate::logged!(error, "FoundationDB's network cannot be stopped: {}", trouble::in_words(error));
             // Destroyed under the thread that uses it, the library may do anything.
             std::process::abort();
         }
@@ -126,7 +129,7 @@ pub(super) fn stop_at_exit() {
     }
     // SAFETY: the function does not unwind, and may be called more than once.
     if unsafe { libc::atexit(stop) } != 0 {
-        tracing::warn!("FoundationDB's network thread will not be stopped when the process ends");
+        crate::logged!(warn, "FoundationDB's network thread will not be stopped when the process ends");
     }
 }
 

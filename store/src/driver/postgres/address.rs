@@ -84,6 +84,11 @@ impl Address {
         Ok(Self { config, tls, hosts, known: Known::default() })
     }
 
+    /// Whether it names several hosts: then another one may be the primary with the next connection.
+    pub fn has_several_hosts(&self) -> bool {
+        self.hosts.len() > 1
+    }
+
     /// The URL for people: without the password, and without what does not matter to them.
     pub fn describe(&self) -> String {
         let hosts: Vec<_> = self.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -143,6 +148,7 @@ mod tests {
             ("postgres:hostaddr=127.0.0.1 host=h user=u port=5433", "postgres://u@h:5433"),
         ] {
             assert_eq!(described(url), is, "{url}");
+            assert_eq!(Address::parse(url).unwrap().has_several_hosts(), is.contains(','), "{url}");
         }
     }
 

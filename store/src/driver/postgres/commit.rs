@@ -15,7 +15,7 @@ use super::{
     sql::{CHANNEL, CLEARS_KEPT, seen},
     standbys::CUT_SHORT,
     trouble::{Meaning, in_words, meaning, meaning_at_commit},
-    turn::Waiting,
+    waiting::Waiting,
 };
 use crate::{
     core::transaction::{CommitOutcome, Key, Transaction, Write},

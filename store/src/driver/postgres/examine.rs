@@ -13,7 +13,7 @@ use super::{
     tls::Tls,
     trouble::{Unfit, in_words, unfit},
 };
-use crate::driver::finding::{Finding, Verdict};
+use crate::driver::finding::{Finding, Verdict, found};
 
 /// The oldest server that has what is used, as `server_version_num`, and as people say it.
 const OLDEST: (i32, &str) = (120_000, "12");
@@ -86,11 +86,7 @@ pub(crate) fn examine(url: &str) -> Vec<Finding> {
         // To tell a standby from what cannot be reached.
         host.config.target_session_attrs(TargetSessionAttrs::Any);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime {
-        Ok(runtime) => runtime.block_on(look(&address)),
-        Err(error) => vec![Finding::new("reach", Verdict::Unknown, error.to_string())],
-    }
+    found(look(&address))
 }
 
 async fn look(address: &Address) -> Vec<Finding> {

@@ -29,12 +29,13 @@ impl Host {
         let (host, timeline) = (&self.name, origin.timeline);
         self.took_writes.store(timeline.0, Ordering::Relaxed);
         if known.saw(origin) == Some(News::Promoted) {
-            tracing::warn!(%host, %timeline, "another server was promoted: this is the primary");
+            crate::logged!(warn, %host, %timeline, "another server was promoted: this is the primary");
         }
         if let Some(newest) = known.newer_than(origin)
             && self.told.swap(timeline.0, Ordering::Relaxed) != timeline.0
         {
-            tracing::warn!(
+            crate::logged!(
+                warn,
                 "{host} is an old primary: its timeline is {timeline}, and {newest} has been seen. It is not used"
             );
         }

@@ -111,7 +111,7 @@ pub async fn connect_and_listen(
                     if standbys::is_of_a_wait(&said) {
                         is_cut_short.store(true, Ordering::SeqCst);
                     }
-                    tracing::info!(said = %said.message(), "the database says");
+                    crate::logged!(info, said = %said.message(), "the database says");
                 }
                 _ => {}
             }

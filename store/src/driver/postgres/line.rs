@@ -240,7 +240,7 @@ async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
         if let Role::Listens(events) = &role {
             let _ = events.send(Event::Disconnected);
         }
-        tracing::debug!(%role, %why, "a connection to the database is gone");
+        crate::logged!(debug, %role, %why, "a connection to the database is gone");
         states.send_replace(State::Down(why.to_string().into()));
         // It ends early only with a connection that came up, which is paced by its own pauses.
         let _ = timeout(pauses.after(started.elapsed()), place.reachable.notified()).await;
@@ -276,7 +276,8 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
         let version = sql::seen(row.try_get(2)?);
         if place.newest.begins_with(known, version) {
             let (before, after) = (known.0, version.0);
-            tracing::error!(
+            crate::logged!(
+                error,
                 before,
                 after,
                 "the database has lost commits: fencing tokens may be given out twice"

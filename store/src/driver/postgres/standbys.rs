@@ -19,7 +19,7 @@ use tokio_postgres::{Client, Error, error::DbError};
 const WAITS: &str = "SyncRepWaitForLSN";
 
 /// Takes its turn as every commit does: the server does not notice that a client has given up such a wait, so that there must not be many.
-const WAIT: &str = "BEGIN; LOCK TABLE callsign.turn IN EXCLUSIVE MODE;
+const TAKE_TURN: &str = "BEGIN; LOCK TABLE callsign.turn IN EXCLUSIVE MODE;
     UPDATE callsign.store SET nonce = nonce WHERE id = 0; COMMIT";
 
 /// Whether the server says that it did not wait for a standby to the end.
@@ -30,7 +30,7 @@ pub(super) fn is_of_a_wait(notice: &DbError) -> bool {
 /// Waits until standbys have what the primary has, where commits wait for standbys. It takes as long as one commit. While a standby is away
 /// it is refused at the lock after 1 s, except for the first that waits: that one ends with its caller's patience.
 pub(super) async fn wait_for_them(client: &Client) -> Result<(), Error> {
-    client.batch_execute(WAIT).await
+    client.batch_execute(TAKE_TURN).await
 }
 
 /// Why such a commit is not said to be done.

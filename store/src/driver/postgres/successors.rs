@@ -13,7 +13,7 @@ use super::{hosts::reach, line::Place};
 /// How often a host is asked without any doubt. Each time is a connection of its own: more often would be felt, with many processes.
 const SELDOM: Duration = Duration::from_secs(10);
 /// The pause between two questions, however great the doubt is.
-const PAUSE: Duration = Duration::from_millis(500);
+const QUESTION_PAUSE: Duration = Duration::from_millis(500);
 
 /// Starts what looks, where several hosts are named. Call it inside the store's runtime.
 pub(super) fn look_for_them(place: &Arc<Place>) {
@@ -33,6 +33,6 @@ async fn look_at(place: Arc<Place>, nth: usize) {
         if let Ok(reached) = reach(host, &place.address.tls).await {
             host.note(&reached.origin, &place.address.known);
         }
-        sleep(PAUSE).await;
+        sleep(QUESTION_PAUSE).await;
     }
 }

@@ -61,7 +61,7 @@ pub(super) async fn commit_alone(
     deadline: Instant,
     failures: &mut Failures,
 ) -> CommitOutcome {
-    let (waiting, mut answer) = turn::Waiting::new(transaction.clone(), deadline);
+    let (waiting, mut answer) = waiting::Waiting::new(transaction.clone(), deadline);
     commit::commit(line, vec![waiting], failures).await;
     answer.try_recv().unwrap()
 }

@@ -2,6 +2,8 @@
 
 use tokio_postgres::{Error, error::SqlState};
 
+use crate::core::in_full::in_full;
+
 /// What is known after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
@@ -100,13 +102,7 @@ pub fn in_words(error: &Error) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{} ({})", said.message(), said.code().code());
     }
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(deeper) = cause {
-        words = format!("{words}: {deeper}");
-        cause = deeper.source();
-    }
-    words
+    in_full(error).to_string()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Mutex, time::Instant};
 
 use tokio::sync::oneshot;
 
-use super::{commit::commit, line::Line};
+use super::{commit::commit, line::Line, waiting::Waiting};
 use crate::{
     core::transaction::{CommitOutcome, Transaction},
     driver::{failures::Failures, lock::lock},
@@ -17,32 +17,6 @@ use crate::{
 const MOST_TOGETHER: usize = 32;
 /// How many writes they have at most, unless one alone has more.
 const MOST_WRITES: usize = 4096;
-
-/// A transaction that waits.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) transaction: Transaction,
-    /// Until then it is tried again.
-    pub(super) deadline: Instant,
-    answer: oneshot::Sender<CommitOutcome>,
-}
-
-impl Waiting {
-    /// With what will be told what became of it.
-    pub(super) fn new(
-        transaction: Transaction,
-        deadline: Instant,
-    ) -> (Self, oneshot::Receiver<CommitOutcome>) {
-        let (answer, answered) = oneshot::channel();
-        (Self { transaction, deadline, answer }, answered)
-    }
-
-    /// Says what became of it.
-    pub(super) fn answer(self, outcome: CommitOutcome) {
-        // Nobody waits any more only if the store's thread ends.
-        let _ = self.answer.send(outcome);
-    }
-}
 
 /// Whose turn it is, and who waits for it.
 #[derive(Default)]

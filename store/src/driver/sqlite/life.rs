@@ -93,7 +93,8 @@ impl Lives {
             is_there
         });
         for path in &gone {
-            tracing::warn!(
+            crate::logged!(
+                warn,
                 file = %path.display(),
                 "the lock file of this node was replaced or removed: its death cannot be proven any more, so if it dies, \
                  its names are freed only after its lease"

@@ -14,7 +14,7 @@ use std::{
 
 use notify::{Event, EventHandler, EventKind, RecursiveMode, Watcher, event::ModifyKind};
 
-use super::{Breaks, file::Identity, marks, reader::Looks};
+use super::{Breaks, file::Identity, marks, requests::Looks};
 use crate::{
     core::transaction::{Version, Write},
     driver::supervision::text,
@@ -30,7 +30,8 @@ impl Notifier {
         match file.and_then(|file| marks::make_room(&file).map(|()| file)) {
             Ok(file) => Self(Some(file)),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "other processes will not be told of commits at once");
+                let path = path.display();
+                crate::logged!(warn, %path, %error, "other processes will not be told of commits at once");
                 Self(None)
             }
         }
@@ -141,7 +142,7 @@ impl<R> Drop for Handler<R> {
 
 fn look_slowly(path: &Path, why: &dyn std::fmt::Display, looks: &Looks) {
     if looks.look_slowly() {
-        tracing::warn!(path = %path.display(), %why, "commits of other processes are noticed only by slow looks");
+        crate::logged!(warn, path = %path.display(), %why, "commits of other processes are noticed only by slow looks");
     }
 }
 
@@ -157,7 +158,7 @@ mod tests {
 
     fn rings(_: notify::Result<Event>) {}
 
-    fn looks() -> (Looks, mpsc::Receiver<super::super::reader::Request>) {
+    fn looks() -> (Looks, mpsc::Receiver<super::super::requests::Request>) {
         let (requests, asked) = mpsc::channel();
         (Looks::new(requests, Arc::default()), asked)
     }

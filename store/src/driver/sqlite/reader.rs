@@ -12,8 +12,8 @@ use super::{
     file::{DatabaseFile, Trouble, is_busy, patiently},
     looks::LookState,
     notifier::Notifier,
+    requests::Request,
     sql::newest,
-    wake::Wakes,
     watches::{Watch, Watches},
 };
 use crate::{
@@ -25,51 +25,6 @@ use crate::{
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// The time between looks when nothing rings, and after a look that failed.
 const SLOW_LOOK: Duration = Duration::from_millis(250);
-
-pub(super) enum Request {
-    Read {
-        reads: Vec<Read>,
-        deadline: Instant,
-        reply: oneshot::Sender<Result<ReadResult, StoreError>>,
-        /// Dropped after the reply.
-        wakes: Wakes,
-    },
-    Watch {
-        watch: Watch,
-        deadline: Instant,
-    },
-    /// Something may have changed, or the notifier is gone.
-    Look,
-}
-
-/// Asks the reader to look at the watched keys. Many asking at once make one look.
-#[derive(Clone)]
-pub(super) struct Looks {
-    requests: mpsc::Sender<Request>,
-    state: Arc<LookState>,
-}
-
-impl Looks {
-    pub(super) fn new(requests: mpsc::Sender<Request>, state: Arc<LookState>) -> Self {
-        Self { requests, state }
-    }
-
-    pub(super) fn ask(&self) {
-        if self.state.is_wanted() {
-            // It fails when the store is closed: then nobody watches.
-            let _ = self.requests.send(Request::Look);
-        }
-    }
-
-    /// From now on the reader looks on its own, slowly. Says whether it did not before.
-    pub(super) fn look_slowly(&self) -> bool {
-        let was_notified = self.state.look_slowly();
-        if was_notified {
-            let _ = self.requests.send(Request::Look);
-        }
-        was_notified
-    }
-}
 
 pub(super) struct Reader {
     pub(super) file: DatabaseFile,
@@ -149,7 +104,8 @@ impl Reader {
         if let Err(error) = self.notifier.mark(&watch.key)
             && self.looks.look_slowly()
         {
-            tracing::warn!(
+            crate::logged!(
+                warn,
                 %error,
                 "the notifier cannot be told what is watched: commits of other processes are noticed only by slow looks"
             );

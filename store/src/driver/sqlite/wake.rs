@@ -18,7 +18,7 @@ use tokio::{
 use crate::driver::lock::lock;
 
 /// How many tasks may wait at sockets. Each takes two of the files that a process may have open.
-const MOST: usize = 32;
+const MOST_WAITING: usize = 32;
 
 /// The sockets of a store.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,7 @@ impl State {
         if let Some(nth) = self.idle.iter().rposition(|pair| pair.runtime == runtime) {
             return Some(self.idle.swap_remove(nth));
         }
-        if Arc::strong_count(&self.alive) > MOST {
+        if Arc::strong_count(&self.alive) > MOST_WAITING {
             // One that is idle is another runtime's, which may have ended.
             drop(self.idle.pop()?);
         }
@@ -155,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn so_many_wait_at_sockets_and_all_others_do_not() {
         let sockets = Sockets::default();
-        let waiting: Vec<_> = (0..MOST).map(|_| sockets.pair()).collect();
+        let waiting: Vec<_> = (0..MOST_WAITING).map(|_| sockets.pair()).collect();
         for _ in 0..2 {
             let (_wakes, waits) = sockets.pair();
             waits.woken().now_or_never().expect("there is nothing to wait for");
@@ -166,7 +166,7 @@ mod tests {
             drop(wakes);
             woken.await;
         }
-        assert_eq!(sockets.idle(), MOST);
+        assert_eq!(sockets.idle(), MOST_WAITING);
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for _ in 0..2 {
             runtime().block_on(async {
-                let waiting: Vec<_> = (0..MOST).map(|_| sockets.pair()).collect();
+                let waiting: Vec<_> = (0..MOST_WAITING).map(|_| sockets.pair()).collect();
                 for (wakes, waits) in waiting {
                     assert!(waits.pair.is_some());
                     drop(wakes);

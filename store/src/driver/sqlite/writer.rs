@@ -9,7 +9,7 @@ use super::{
     attempt::{Failure, attempt},
     file::{DatabaseFile, Trouble},
     notifier::Notifier,
-    reader::Looks,
+    requests::Looks,
     wake::Wakes,
 };
 use crate::{

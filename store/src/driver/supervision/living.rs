@@ -1,7 +1,7 @@
 //! What is kept only as long as something else lives.
 
 /// So many entries are kept without a look at whether they are of use.
-const FEW: usize = 16;
+const UNSWEPT_ENTRIES: usize = 16;
 
 /// Entries, each of which is of use only as long as something lives. Those that are of no use any more are dropped whenever the list has
 /// doubled, so that adding one costs little, however many there are.
@@ -14,7 +14,7 @@ pub struct Living<T> {
 
 impl<T> Default for Living<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), looks_at: FEW }
+        Self { entries: Vec::new(), looks_at: UNSWEPT_ENTRIES }
     }
 }
 
@@ -23,7 +23,7 @@ impl<T> Living<T> {
     pub fn add(&mut self, entry: T, lives: impl Fn(&T) -> bool) {
         if self.entries.len() >= self.looks_at {
             self.entries.retain(lives);
-            self.looks_at = FEW.max(2 * self.entries.len());
+            self.looks_at = UNSWEPT_ENTRIES.max(2 * self.entries.len());
         }
         self.entries.push(entry);
     }

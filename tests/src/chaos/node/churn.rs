@@ -50,7 +50,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How long a call waits for its verdict.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it may take until a node says that a session was lost, or which holder a name has.
-const PATIENCE: Duration = Duration::from_secs(30);
+const NEWS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two lines.
 const LINE: Duration = Duration::from_secs(1);
 /// How long a node leads before it gives up the seat.
@@ -371,7 +371,7 @@ async fn was_lost(lost: &AtomicU64, before: u64) -> bool {
             sleep(CAMPAIGN_AGAIN).await;
         }
     };
-    timeout(PATIENCE, said).await.is_ok()
+    timeout(NEWS_TIMEOUT, said).await.is_ok()
 }
 
 impl Kept {
@@ -390,7 +390,7 @@ impl Kept {
                     }
                 }
             };
-            let what = match timeout(PATIENCE, seen).await {
+            let what = match timeout(NEWS_TIMEOUT, seen).await {
                 Ok(Some(found)) if found == Some(token) => {
                     self.tally.count("held in the end");
                     continue;
@@ -398,7 +398,7 @@ impl Kept {
                 Ok(None) if was_lost(&self.lost, piece.lost).await => continue,
                 Ok(Some(found)) => format!("P1: {name} is held under {token:?}, and found under {found:?}"),
                 Ok(None) => format!("P3: {name} was acknowledged, and is not held in the end"),
-                Err(_) => format!("P8: nobody says within {PATIENCE:?} who holds {name}"),
+                Err(_) => format!("P8: nobody says within {NEWS_TIMEOUT:?} who holds {name}"),
             };
             self.tally.breach(what);
         }

@@ -96,7 +96,7 @@ fn there_are_at_most_so_many_and_those_that_were_ended_here_make_room() {
 #[test]
 fn those_that_live_are_not_looked_at_again_and_again() {
     let (mut held, mut looks) = (Held::new(usize::MAX), 0);
-    for actor in 0..LEAST as u64 * 4 {
+    for actor in 0..LEAST_SWEPT as u64 * 4 {
         let seen = std::cell::Cell::new(0);
         held.find(actor, 7, |()| {
             seen.set(seen.get() + 1);
@@ -106,7 +106,7 @@ fn those_that_live_are_not_looked_at_again_and_again() {
         looks += seen.get();
         held.add(actor, 7, ());
     }
-    assert_eq!(looks, LEAST + LEAST * 2);
+    assert_eq!(looks, LEAST_SWEPT + LEAST_SWEPT * 2);
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn a_link_without_a_limit_is_never_overrun() {
     for _ in 0..100_000 {
         outbox.send_own(&Frame::Read(16 << 10));
     }
-    assert!(outbox.queued().0 > OWN && !outbox.is_overrun());
+    assert!(outbox.queued().0 > ROOM_OF_LINK && !outbox.is_overrun());
 }
 
 #[test]

@@ -5,7 +5,10 @@
 use std::{future::poll_fn, net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use callsign_store::lock::{lock, read};
+use callsign_store::{
+    lock::{lock, read},
+    logged,
+};
 use futures::FutureExt;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +40,7 @@ use crate::{
 };
 
 /// So many bytes of a buffer are kept for what is written next.
-const KEPT: usize = 4 * BATCH;
+const KEPT_BYTES: usize = 4 * BATCH;
 
 /// Dials a node and runs the link. The endpoint is told how it went.
 pub(crate) async fn dial(inner: Arc<Inner>, node: Arc<str>, address: String) {
@@ -175,7 +178,7 @@ async fn run(inner: Arc<Inner>, id: LinkId, ready: Ready, via: Option<String>) {
     let remote = match RemoteSide::new(inner.config.tasks.clone(), inner.config.limits.references).await {
         Ok(remote) => remote,
         Err(error) => {
-            tracing::error!(%peer, "no supervisor for the link: {error}");
+            logged!(error, %peer, "no supervisor for the link: {error}");
             inner.lost(id, peer, via.is_some());
             return;
         }
@@ -224,9 +227,16 @@ impl Drop for Ended<'_> {
 /// `is_due`: it was time already when this was last polled, and the link has been read from since. It is kept by the caller, who
 /// drops this whenever there is something to write: otherwise one that always writes would never wake the core.
 async fn tick(inner: &Arc<Inner>, handle: &LinkHandle, is_due: &mut bool) {
-    let Some(at) = handle.next_wake() else { return std::future::pending().await };
-    *is_due = *is_due && inner.now() >= at;
-    sleep_until(inner.start + at).await;
+    loop {
+        let Some(at) = handle.next_wake() else { return std::future::pending().await };
+        *is_due = *is_due && inner.now() >= at;
+        tokio::select! {
+            biased;
+            // A link that leaves has less time, perhaps, than was left until its next ping.
+            () = handle.earlier.notified() => {}
+            () = sleep_until(inner.start + at) => break,
+        }
+    }
     if !std::mem::replace(is_due, true) {
         tokio::task::yield_now().await;
     }
@@ -286,7 +296,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
 
 /// Empties a buffer. After a burst its memory is given back.
 fn empty(batch: &mut BytesMut) {
-    if batch.capacity() > KEPT {
+    if batch.capacity() > KEPT_BYTES {
         *batch = BytesMut::new();
     }
     batch.clear();
@@ -416,7 +426,7 @@ impl Reader<'_> {
             let full = {
                 let state = read(&inner.state);
                 if !state.links.is_up(handle.id) {
-                    if let Some(full) = waited.filter(|_| progress.is_granted()) {
+                    if let Some(full) = waited {
                         full.room.give_up(body.len());
                     }
                     return;

@@ -1,7 +1,7 @@
 //! Drives [`Hello`] over a connection, and with it TLS and Noise.
 
 use bytes::{BufMut, BytesMut};
-use callsign_store::Entropy;
+use callsign_store::{Entropy, logged};
 
 use super::{
     noise::Noise,
@@ -71,7 +71,7 @@ pub(crate) async fn shake(
                 }
                 Effect::Accept(peer, permits) => {
                     read.trust();
-                    tracing::debug!(%peer, version = hello.version(), "authenticated");
+                    logged!(debug, %peer, version = hello.version(), "authenticated");
                     return Ok((peer, permits));
                 }
                 Effect::Refuse(why) => {

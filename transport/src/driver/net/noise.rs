@@ -14,9 +14,6 @@ use callsign_store::Entropy;
 use super::wire::{WireRead, WireWrite};
 use crate::{driver::secret::Secret, error::Refused};
 
-/// What seals and opens records once the handshake is done.
-pub(crate) use snow::StatelessTransportState as Sealed;
-
 /// Noise cannot go on.
 #[derive(Debug)]
 pub(crate) struct NoiseError(snow::Error);

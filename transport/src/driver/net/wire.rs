@@ -11,7 +11,7 @@ use std::{io, sync::Arc};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{noise::Sealed, stream::Connection};
+use super::{sealed::Sealed, stream::Connection};
 use crate::core::frame::{self, FrameError, HANDSHAKE_FRAME, PREFIX};
 
 /// Bytes that sealing adds.

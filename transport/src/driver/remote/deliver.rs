@@ -5,12 +5,12 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::lock::lock;
+use callsign_store::{lock::lock, logged};
 use ractor::{RpcReplyPort, message::SerializedMessage};
 use tokio::sync::oneshot;
 use tracing::Span;
 
-use super::{broadcast, traced};
+use super::{many, traced};
 use crate::{
     core::{
         ends::{End, Input::Asked},
@@ -30,7 +30,7 @@ const CALL: usize = 1024;
 fn send_back(link: &LinkHandle, frame: &Frame<'_>) {
     // An answer that finds no room is lost like any other message, but its caller must not wait for it.
     if let (Err(why), Frame::Reply { tag, .. }) = (link.queue(|outbox| outbox.send_frame(frame)), frame) {
-        tracing::warn!(peer = %link.peer, "answer dropped: {why}");
+        logged!(warn, peer = %link.peer, "answer dropped: {why}");
         let none = Frame::NoReply { tag: *tag, why: NotDelivered::NoAnswer };
         link.queue(|outbox| outbox.send_own(&none));
     }
@@ -62,7 +62,7 @@ fn note_undelivered(inner: &Inner, link: &LinkHandle, pid: u64, why: NotDelivere
     if matches!(why, NotDelivered::NotExported | NotDelivered::WrongKind) {
         let count = inner.count_refused(NO_SUCH_ACTOR);
         if count.is_power_of_two() {
-            tracing::warn!(peer = %link.peer, pid, count, "a message was for an actor that peers cannot reach: {why}");
+            logged!(warn, peer = %link.peer, pid, count, "a message was for an actor that peers cannot reach: {why}");
         }
     }
 }
@@ -70,7 +70,7 @@ fn note_undelivered(inner: &Inner, link: &LinkHandle, pid: u64, why: NotDelivere
 fn note_refused_call(inner: &Inner, link: &LinkHandle) {
     let count = inner.count_refused(TOO_MANY_CALLS);
     if count.is_power_of_two() {
-        tracing::warn!(peer = %link.peer, count, "call refused: too many of the peer's are open");
+        logged!(warn, peer = %link.peer, count, "call refused: too many of the peer's are open");
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
         }
         Frame::CastAll { to, kind, headers, variant, args } => {
             let span = traced::callee(inner, link, headers, variant);
-            return broadcast::deliver(inner, to, kind, variant, args, &span);
+            return many::deliver(inner, to, kind, variant, args, &span);
         }
         Frame::Call { to, kind, tag, timeout_ms, headers, variant, args } => {
             let cost = variant.len() + args.len() + CALL;
@@ -133,17 +133,17 @@ pub(crate) fn on_frame(inner: &Arc<Inner>, link: &Arc<LinkHandle>, frame: Frame<
             }
         }
         Frame::NoReply { tag, why } => {
-            tracing::debug!(peer = %link.peer, tag, %why, "a call will not be answered");
+            logged!(debug, peer = %link.peer, tag, %why, "a call will not be answered");
             drop(link.remote.answered(tag));
         }
         Frame::Undelivered { to, kind, why } => {
-            tracing::debug!(peer = %link.peer, pid = to, %why, "a message was not delivered");
+            logged!(debug, peer = %link.peer, pid = to, %why, "a message was not delivered");
             link.remote.ended(to, kind, &End::Not(why));
         }
         Frame::Watch { to, kind } => return on_watch(inner, link, to, kind),
         Frame::Watching { to, kind } => link.remote.lives(to, kind),
         Frame::Ended { to, kind, how } => {
-            tracing::debug!(peer = %link.peer, pid = to, %how, "an actor has ended");
+            logged!(debug, peer = %link.peer, pid = to, %how, "an actor has ended");
             link.remote.ended(to, kind, &End::of(how));
         }
         _ => return Err("a frame that does not concern actors".into()),

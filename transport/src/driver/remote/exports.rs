@@ -5,16 +5,22 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use callsign_store::lock::{read, write};
-use ractor::{ActorCell, ActorStatus, message::SerializedMessage};
+use callsign_store::{
+    lock::{read, write},
+    logged,
+    supervision::foreign,
+};
+use ractor::{ActorCell, ActorStatus, MessagingErr, message::SerializedMessage};
 use tracing::Span;
 
 use super::{
     kind::{Kind, RemoteMessage},
     swept::Swept,
-    traced::{SendTo, send_to},
 };
 use crate::core::frame::NotDelivered;
+
+/// Sends an actor a message that it knows how to read.
+type SendTo = fn(&ActorCell, SerializedMessage) -> Result<(), NotDelivered>;
 
 /// What peers may send an actor.
 #[derive(Clone)]
@@ -131,6 +137,20 @@ impl Exported {
             None => self.actor.send_serialized(message).map_err(|_| NotDelivered::Gone),
         }
     }
+}
+
+/// Reads a message, and sends it as one of this node: so ractor has the actor handle it in the span that is current. What arrives as bytes
+/// it does not.
+fn send_to<M: RemoteMessage>(actor: &ActorCell, message: SerializedMessage) -> Result<(), NotDelivered> {
+    // ractor drops what an actor cannot read, and so does this.
+    let Some(Ok(message)) = foreign("the reading of a message", || M::deserialize(message)) else {
+        logged!(debug, actor = %actor.get_id(), "a message that cannot be read is dropped");
+        return Ok(());
+    };
+    actor.send_message(message).map_err(|error| match error {
+        MessagingErr::InvalidActorType => NotDelivered::WrongKind,
+        _ => NotDelivered::Gone,
+    })
 }
 
 #[cfg(test)]

@@ -20,13 +20,15 @@ impl Kind {
 
     /// The kind of a message type, whose tag this process knows from now on.
     pub fn of_messages<M: RemoteMessage>() -> Self {
-        tags::used::<M>()
+        let kind = M::kind();
+        tags::used(kind.0, M::TAG);
+        kind
     }
 
     /// The tag of the kind. `None`: this process has not used messages of this kind yet, so it knows only their number.
     #[must_use]
     pub fn tag(self) -> Option<&'static str> {
-        tags::of(self)
+        tags::of(self.0)
     }
 }
 

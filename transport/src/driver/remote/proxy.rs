@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use callsign_store::lock::lock;
+use callsign_store::{lock::lock, logged};
 use futures::FutureExt;
 use ractor::{
     Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SpawnErr,
@@ -134,7 +134,7 @@ fn forward(link: &LinkHandle, to: u64, kind: Kind, message: SerializedMessage) {
     if !matches!(why, SendError::NotUp { .. }) {
         let dropped = link.dropped.fetch_add(1, Relaxed) + 1;
         if dropped.is_power_of_two() {
-            tracing::warn!(peer = %link.peer, dropped, "message to a remote actor dropped: {why}");
+            logged!(warn, peer = %link.peer, dropped, "message to a remote actor dropped: {why}");
         }
     }
 }

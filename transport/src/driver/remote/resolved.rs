@@ -8,7 +8,7 @@ use ractor::{ActorCell, ActorStatus};
 use super::kind::Kind;
 
 /// Below so many references they are never looked through.
-const LEAST: usize = 1024;
+const LEAST_SWEPT: usize = 1024;
 
 /// The proxies of a link, by actor: of each the one that was asked for last. Some may have ended; these are given to nobody.
 pub(super) struct Resolved(DashMap<u64, (Kind, ActorCell), FixedState>);
@@ -33,7 +33,7 @@ impl Resolved {
     /// Somebody asked for a proxy. `held`: how many references the link has; with many more here, those that have ended are dropped.
     pub(super) fn put(&self, pid: u64, kind: Kind, proxy: ActorCell, held: usize) {
         self.0.insert(pid, (kind, proxy));
-        if self.0.len() > LEAST + 2 * held {
+        if self.0.len() > LEAST_SWEPT + 2 * held {
             self.0.retain(|_, (_, proxy)| is_alive(proxy));
         }
     }
@@ -62,10 +62,10 @@ mod tests {
         ended.stop(None);
         running.await.unwrap();
         resolved.put(0, Kind(1), lives.get_cell(), 1);
-        for pid in 1..=LEAST as u64 + 1 {
+        for pid in 1..=LEAST_SWEPT as u64 + 1 {
             resolved.put(pid, Kind(1), ended.get_cell(), 1);
         }
-        assert_eq!(resolved.0.len(), LEAST + 2, "there may be so many");
+        assert_eq!(resolved.0.len(), LEAST_SWEPT + 2, "there may be so many");
         assert!(resolved.get(1, Kind(1)).is_none());
         resolved.put(9999, Kind(1), ended.get_cell(), 1);
         assert_eq!(resolved.0.len(), 1);

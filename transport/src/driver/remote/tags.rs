@@ -8,21 +8,17 @@ use std::{
     sync::{PoisonError, RwLock},
 };
 
-use super::kind::{Kind, RemoteMessage};
+static TAGS: RwLock<BTreeMap<u64, &'static str>> = RwLock::new(BTreeMap::new());
 
-static TAGS: RwLock<BTreeMap<Kind, &'static str>> = RwLock::new(BTreeMap::new());
-
-/// The kind of a type that is used now.
-pub(super) fn used<M: RemoteMessage>() -> Kind {
-    let kind = M::kind();
+/// A type of this kind is used now.
+pub(super) fn used(kind: u64, tag: &'static str) {
     if of(kind).is_none() {
         // Nothing panics under this lock, and of two tags with one number the first stays.
-        TAGS.write().unwrap_or_else(PoisonError::into_inner).entry(kind).or_insert(M::TAG);
+        TAGS.write().unwrap_or_else(PoisonError::into_inner).entry(kind).or_insert(tag);
     }
-    kind
 }
 
 /// The tag of a kind, if this process has used a type of it.
-pub(super) fn of(kind: Kind) -> Option<&'static str> {
+pub(super) fn of(kind: u64) -> Option<&'static str> {
     TAGS.read().unwrap_or_else(PoisonError::into_inner).get(&kind).copied()
 }

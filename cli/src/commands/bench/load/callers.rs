@@ -35,6 +35,10 @@ pub(crate) struct Asked {
     commits_per_registration: f64,
     /// What all processes caused to be written to files, in whole pages. A server's own writes are not in it.
     written_bytes_per_registration: Option<f64>,
+    /// Of all processes, to read and to write; those of sockets are mostly others.
+    system_calls_per_registration: Option<f64>,
+    /// Voluntary ones, of all threads of all processes.
+    switches_per_registration: Option<f64>,
     unregistrations_per_s: f64,
     cpu_us_per_unregistration: f64,
 }
@@ -56,9 +60,13 @@ pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Ask
     let unregistered = usage(&mut cluster)?;
 
     let commits = |usages: &[Usage]| usages.iter().map(|usage| usage.commits).sum::<u64>();
-    let written = |usages: &[Usage]| usages.iter().map(|usage| usage.written_bytes).sum::<Option<u64>>();
     let commits = commits(&registered) - commits(&before);
-    let written = written(&before).zip(written(&registered)).map(|(before, after)| after - before);
+    let grown = |of: fn(&Usage) -> Option<u64>| {
+        let sum = |usages: &[Usage]| usages.iter().map(of).sum::<Option<u64>>();
+        let both = sum(&before).zip(sum(&registered));
+        // A thread that has ended takes its counters along.
+        both.map(|(before, after)| share(after.saturating_sub(before), names))
+    };
     let mut of = |share| quantile(&mut took, share).map(rounded).context("nothing was registered");
     Ok(Asked {
         callers,
@@ -68,9 +76,10 @@ pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Ask
         register_p50_us: of(0.5)?,
         register_p99_us: of(0.99)?,
         register_longest_us: of(1.0)?,
-        // A batch has hundreds of registrations: one decimal would be none.
-        commits_per_registration: (share(commits, names) * 1e4).round() / 1e4,
-        written_bytes_per_registration: written.map(|written| rounded(share(written, names))),
+        commits_per_registration: fine(share(commits, names)),
+        written_bytes_per_registration: grown(|usage| usage.written_bytes).map(rounded),
+        system_calls_per_registration: grown(|usage| usage.system_calls).map(fine),
+        switches_per_registration: grown(|usage| usage.switches).map(fine),
         unregistrations_per_s: per_second(names, unregistering)?,
         cpu_us_per_unregistration: cpu_for_each(&registered, &unregistered, names)?,
     })
@@ -81,12 +90,19 @@ fn share(count: u64, names: u32) -> f64 {
     count as f64 / f64::from(names)
 }
 
+/// A batch has hundreds of registrations: one decimal would be none.
+fn fine(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
 /// The figures in rows, for people.
 pub(super) fn rows(figures: &Asked) -> Vec<Vec<String>> {
     let Asked { callers, names, .. } = figures;
     let Asked { register_p99_us: p99, register_longest_us: longest, .. } = figures;
     let written = figures.written_bytes_per_registration;
     let written = written.map_or("unknown".to_owned(), |bytes| format!("{bytes:.0} bytes written to files"));
+    let or_unknown = |value: Option<f64>| value.map_or("unknown".to_owned(), |value| value.to_string());
+    let switches = or_unknown(figures.switches_per_registration);
     vec![
         row(
             format!("registrations by {callers} callers on each worker"),
@@ -100,6 +116,11 @@ pub(super) fn rows(figures: &Asked) -> Vec<Vec<String>> {
         ),
         row("  CPU, all processes", format!("{} us", figures.cpu_us_per_registration), ""),
         row("  commits for each", figures.commits_per_registration.to_string(), written),
+        row(
+            "  system calls for each, to read and to write",
+            or_unknown(figures.system_calls_per_registration),
+            format!("voluntary switches of threads: {switches}"),
+        ),
         row(
             "  unregistrations",
             format!("{:.0} /s", figures.unregistrations_per_s),

@@ -27,6 +27,7 @@ pub(crate) struct Disturbed {
     join_ms: f64,
     join_registrations: u32,
     join_longest_wait_ms: f64,
+    join_p9999_ms: f64,
     join_longest_gap_ms: f64,
     /// All actors of a worker that does not lead.
     ended_actors: u32,
@@ -40,6 +41,7 @@ pub(crate) struct Disturbed {
     death_freed_ms: f64,
     death_registrations: u32,
     death_longest_wait_ms: f64,
+    death_p9999_ms: f64,
     death_longest_gap_ms: f64,
     /// From the kill of the leader until the last node, which is left alone, is granted a name.
     failover_ms: f64,
@@ -107,6 +109,7 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
         join_ms: ms(join_ns),
         join_registrations: at_join.registrations,
         join_longest_wait_ms: wait_ms(at_join.longest_wait_us),
+        join_p9999_ms: wait_ms(at_join.wait_p9999_us),
         join_longest_gap_ms: wait_ms(at_join.longest_gap_us),
         ended_actors,
         ended_names: half,
@@ -115,6 +118,7 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
         death_freed_ms: ms(freed - killed_ns),
         death_registrations: at_death.registrations,
         death_longest_wait_ms: wait_ms(at_death.longest_wait_us),
+        death_p9999_ms: wait_ms(at_death.wait_p9999_us),
         death_longest_gap_ms: wait_ms(at_death.longest_gap_us),
         failover_ms: ms(acknowledged - leader_killed_ns),
     })
@@ -131,8 +135,8 @@ fn probed(cluster: &mut Cluster<'_>, caller: usize, count: &mut usize) -> Result
 /// The figures in rows, for people.
 pub(super) fn rows(figures: &Disturbed) -> Vec<Vec<String>> {
     let ms = |ms: f64| format!("{ms} ms");
-    let beside = |registrations: u32, gap: f64| {
-        format!("of {registrations}; a thread that sleeps was late by {gap} ms at most")
+    let beside = |registrations: u32, p9999: f64, gap: f64| {
+        format!("of {registrations}; p99.99 {p9999} ms; a thread that sleeps was late by {gap} ms at most")
     };
     let Disturbed { ended_actors, ended_names, lost_names, .. } = figures;
     vec![
@@ -140,7 +144,7 @@ pub(super) fn rows(figures: &Disturbed) -> Vec<Vec<String>> {
         row(
             "  the longest registration of another node",
             ms(figures.join_longest_wait_ms),
-            beside(figures.join_registrations, figures.join_longest_gap_ms),
+            beside(figures.join_registrations, figures.join_p9999_ms, figures.join_longest_gap_ms),
         ),
         row(
             format!("{ended_actors} actors of a node with {ended_names} names end"),
@@ -155,7 +159,7 @@ pub(super) fn rows(figures: &Disturbed) -> Vec<Vec<String>> {
         row(
             "  the longest registration of another node",
             ms(figures.death_longest_wait_ms),
-            beside(figures.death_registrations, figures.death_longest_gap_ms),
+            beside(figures.death_registrations, figures.death_p9999_ms, figures.death_longest_gap_ms),
         ),
         row("the leader is killed", ms(figures.failover_ms), "until the last node is granted a name"),
     ]

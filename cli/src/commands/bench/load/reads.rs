@@ -5,18 +5,23 @@ use anyhow::{Context, Result};
 use super::{
     super::{
         cluster::{Cluster, Setting},
-        orders::{Order, Read},
+        orders::{Names, Order, Read},
         phases::{each_of_shares, spawn_shares},
     },
     row,
 };
 
-/// The most names that each worker holds here.
+/// The most names that each of two workers holds here. The others hold none, however many there are.
 const NAMES: u32 = 100_000;
 
 pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<Vec<Read>> {
-    let names = names.min(NAMES) * setting.workers;
-    let mut cluster = Cluster::start(setting, names)?;
+    let each = names.min(NAMES);
+    let names = 2 * each;
+    let mut cluster = Cluster::start(setting, 0)?;
+    let share = |node: usize| {
+        (node < 2).then(|| Names { prefix: format!("w{}/actor-", node + 1), from: 0, to: each })
+    };
+    cluster.share_out((0..cluster.nodes.len()).map(share).collect());
     setting.begin(&format!("{names} names that are looked up"));
     spawn_shares(&mut cluster)?;
     let register = |names, start_ns| Order::RegisterEach { names, in_flight, start_ns };

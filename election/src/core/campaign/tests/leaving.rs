@@ -157,6 +157,24 @@ fn leaving_takes_no_longer_than_a_first_try_to_give_a_seat_back() {
 }
 
 #[test]
+fn tries_may_take_as_long_as_you_like() {
+    let config = CoreConfig { abdicate_tries: vec![Duration::MAX; 2], ..config() };
+    let mut story = leading(config.clone(), grant(1, 1));
+    story.step(Input::Stop);
+    story.role_stopped();
+    assert_eq!((held(&story), story.phase()), (Some(Epoch(1)), Phase::Releasing));
+    story.abdicated(Err(fault(true)));
+    story.until_it_asks(s(5));
+    story.abdicated(Ok(true));
+    assert_eq!((end(&story).1.release, story.count("leave")), (Release::Released, 2));
+    // It has no term.
+    let mut story = following(config);
+    story.step(Input::Stop);
+    story.leaves();
+    assert_eq!(end(&story), (s(0), End { why: Lost::Shutdown, release: Release::NotHeld }));
+}
+
+#[test]
 fn a_term_that_it_did_not_know_to_have_is_said_to_be_given_back() {
     // The answer to its claim was lost.
     let mut story = Story::<Fence>::of(config());

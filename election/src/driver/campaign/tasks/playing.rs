@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use callsign_store::logged;
 use futures::FutureExt;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
@@ -140,7 +141,7 @@ where
     fn abort(&mut self) {
         self.busy = false;
         if catch_unwind(AssertUnwindSafe(|| self.role.abort())).is_err() {
-            tracing::error!(target: "callsign::election", "a role panicked when it was aborted");
+            logged!(error, target: "callsign::election", "a role panicked when it was aborted");
         }
     }
 

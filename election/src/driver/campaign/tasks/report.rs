@@ -1,6 +1,6 @@
 //! Events, as `tracing` gets them.
 
-use tracing::{debug, info, warn};
+use callsign_store::logged;
 
 use crate::core::campaign::event::{CampaignEvent, CampaignEventKind};
 
@@ -8,7 +8,8 @@ use crate::core::campaign::event::{CampaignEvent, CampaignEventKind};
 pub(super) fn trace(event: &CampaignEvent) {
     macro_rules! say {
         ($level:ident) => {
-            $level!(
+            logged!(
+                $level,
                 target: "callsign::election",
                 event = event.what.name(),
                 election = %event.election,

@@ -95,7 +95,7 @@ fn c13_a_row_from_further_in_the_future_than_clocks_differ_says_nothing() {
         [(latest, true), (latest + Duration::from_nanos(1), false), (Duration::MAX, false)]
     {
         let (shelf, now) = (Shelf::default(), Now::default());
-        let row = Row {
+        let row = PoolRow {
             member: MemberId::new("top").unwrap(),
             incarnation: Incarnation(1),
             priority: 9,
@@ -125,6 +125,31 @@ fn a2_a_process_that_gave_its_term_back_does_not_keep_the_next_of_its_name_out()
     assert!(first.abdicate(&held));
     let mut second = peer(&shelf, &now, "a", 1, PoolTiming::default(), Duration::ZERO);
     second.wins();
+}
+
+#[test]
+fn a_peer_that_has_left_keeps_nobody_waiting_whether_it_led_or_not() {
+    let (shelf, now) = (Shelf::default(), Now::default());
+    let peer = |id, priority| peer(&shelf, &now, id, priority, PoolTiming::default(), Duration::ZERO);
+    let leave = |peer: &mut Peer, held: Option<&Grant<()>>| peer.oracle.leave(held).now_or_never().unwrap();
+    let (mut a, mut b, mut c) = (peer("a", 9), peer("b", 5), peer("c", 1));
+    let held = a.wins();
+    assert_eq!(b.loses(), outranked_by("a"));
+    assert_eq!(c.loses(), outranked_by("a"));
+    assert_eq!(leave(&mut b, None), Ok(false), "there was no term to give");
+    assert!(a.abdicate(&held));
+    let held = c.wins();
+    // A leader, whose first try fails.
+    shelf.fails.store(true, Ordering::SeqCst);
+    assert!(leave(&mut c, Some(&held)).is_err());
+    shelf.fails.store(false, Ordering::SeqCst);
+    assert_eq!(leave(&mut c, Some(&held)), Ok(true));
+    assert_eq!(leave(&mut c, Some(&held)), Ok(false), "it was given");
+    // One that did not hear that it leads.
+    let mut d = peer("d", 1);
+    d.wins();
+    assert_eq!(leave(&mut d, None), Ok(true));
+    peer("e", 1).wins();
 }
 
 #[test]

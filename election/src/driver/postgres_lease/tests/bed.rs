@@ -149,12 +149,17 @@ impl Network {
         self.mute.store(true, Ordering::SeqCst);
     }
 
+    /// Answers arrive again. Those that were lost stay lost, and no connection breaks.
+    pub(super) fn unmute(&self) {
+        self.mute.store(false, Ordering::SeqCst);
+    }
+
     /// Breaks all connections; later ones work.
     pub(super) fn cut(&self) {
         for client in self.open.lock().unwrap().drain(..) {
             let _ = client.shutdown(Shutdown::Both);
         }
-        self.mute.store(false, Ordering::SeqCst);
+        self.unmute();
     }
 }
 

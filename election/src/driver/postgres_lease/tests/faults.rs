@@ -95,6 +95,97 @@ async fn a_row_that_somebody_keeps_locked_costs_a_fault_and_not_the_lease() {
     granted(a.refresh(&held).await);
 }
 
+#[tokio::test]
+async fn a_connection_whose_answers_are_given_up_too_early_to_tell_is_replaced_nevertheless() {
+    let server = server!();
+    let (network, url) = Network::start(server.socket());
+    let mut a = Member::at(&url, "a", PostgresLeaseOptions::default()).await;
+    // So that the table is there, and the connection.
+    until_known(async || a.0.taking_part().unwrap().0.raw().await).await;
+    let attempt = at_random();
+    let patience = Duration::from_millis(700);
+    network.mute();
+    for _ in 0..2 {
+        let claimed = tokio::time::timeout(patience, a.0.claim(attempt)).await;
+        assert!(claimed.is_err(), "nothing is answered: {claimed:?}");
+    }
+    // The old connection owes some answers, so that whoever asks over it hears of none of its own in time.
+    network.unmute();
+    let answered = async {
+        loop {
+            if let Ok(Ok(verdict)) = tokio::time::timeout(patience, a.0.claim(attempt)).await {
+                return granted(verdict);
+            }
+        }
+    };
+    let held = tokio::time::timeout(TEST_DEADLINE, answered).await.expect("it connects anew");
+    assert_eq!(held.fence.ballot.0, held.fence.epoch.0, "it is the same claim");
+}
+
+#[tokio::test]
+async fn among_several_hosts_a_row_that_stays_locked_costs_the_connection() {
+    let server = server!();
+    let host = server.host();
+    let url = format!("postgres://postgres@{host},{host}/postgres");
+    let mut a = Member::at(&url, "a", PostgresLeaseOptions::default()).await;
+    let held = a.win().await;
+    let (mut blocker, other) = (sql(&server).await, sql(&server).await);
+    let lock = blocker.transaction().await.unwrap();
+    lock.query("SELECT FROM callsign.lease_v1 FOR UPDATE", &[]).await.unwrap();
+    let waits = async {
+        let waits =
+            "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%lease_v1%'";
+        loop {
+            if let Some(row) = other.query_opt(waits, &[]).await.unwrap() {
+                return row.get::<_, i32>(0);
+            }
+        }
+    };
+    let both = futures::future::join(a.0.refresh(at_random(), &held), waits);
+    let (refreshed, pid) = tokio::time::timeout(TEST_DEADLINE, both).await.unwrap();
+    let fault = refreshed.unwrap_err();
+    assert!(matches!(fault, Fault::Transient { maybe_committed: false, .. }), "{fault:?}");
+    let gone = async {
+        let is_there = "SELECT FROM pg_stat_activity WHERE pid = $1";
+        while other.query_opt(is_there, &[&pid]).await.unwrap().is_some() {}
+    };
+    tokio::time::timeout(TEST_DEADLINE, gone).await.expect("it connects anew");
+    lock.rollback().await.unwrap();
+    granted(until_known(async || a.0.refresh(at_random(), &held).await).await);
+}
+
+#[tokio::test]
+async fn a_claim_that_was_made_is_unknown_if_the_look_behind_it_is_refused() {
+    let server = server!();
+    let mut a = Member::on(&server, "a").await;
+    let held = a.win().await;
+    let (mut blocker, mut locker, other) = (sql(&server).await, sql(&server).await, sql(&server).await);
+    let row = blocker.transaction().await.unwrap();
+    row.query("SELECT FROM callsign.lease_v1 FOR UPDATE", &[]).await.unwrap();
+    let table = locker.transaction().await.unwrap();
+    let attempt = at_random();
+    // The claim waits for the row, another for the claim, to have the whole table, and the look for that one.
+    let in_order = async {
+        let waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%lease_v1%'";
+        while other.query(waits, &[]).await.unwrap().is_empty() {}
+        let lock = table.batch_execute("LOCK TABLE callsign.lease_v1 IN ACCESS EXCLUSIVE MODE");
+        let release = async {
+            let waits = "SELECT FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted";
+            while other.query(waits, &[]).await.unwrap().is_empty() {}
+            row.rollback().await.unwrap();
+        };
+        futures::join!(lock, release).0.unwrap();
+    };
+    let both = futures::future::join(a.0.claim(attempt), in_order);
+    let (claimed, ()) = tokio::time::timeout(TEST_DEADLINE, both).await.unwrap();
+    let fault = claimed.unwrap_err();
+    let Fault::Transient { maybe_committed: true, cause } = fault else { panic!("{fault:?}") };
+    assert!(cause.contains("55P03"), "the server gave the look up: {cause}");
+    table.rollback().await.unwrap();
+    let kept = granted(until_known(async || a.0.claim(attempt).await).await);
+    assert_eq!(kept.fence, Fence { ballot: held.fence.ballot.next(), ..held.fence }, "once");
+}
+
 /// The lease is judged after the wait for the row's lock, not before.
 #[tokio::test]
 async fn c10_a_lease_that_ends_while_its_refresh_waits_is_over() {

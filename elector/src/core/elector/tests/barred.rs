@@ -63,6 +63,26 @@ fn nobody_elects_a_node_whose_certificate_says_that_it_must_not_lead() {
 }
 
 #[test]
+fn what_is_known_of_a_node_is_forgotten_when_it_is_neither_linked_nor_a_member() {
+    let mut sim = Sim::settled(39, &["a", "b", "c"]);
+    let barred = |sim: &Sim| sim.hosts[&node("a")].elector.barred.all(&node("a"));
+    for name in ["b", "x"] {
+        sim.tell("a", Notice::LinkUp { node: node(name), may_lead: false });
+    }
+    sim.run_for(SECOND * 30);
+    assert_eq!(barred(&sim), BTreeSet::from(["b", "x"].map(node)), "x may be about to join");
+    for name in ["b", "x"] {
+        sim.tell("a", Notice::LinkDown { node: node(name) });
+    }
+    sim.run_for(SECOND);
+    assert_eq!(barred(&sim), BTreeSet::from([node("b")]), "b is a member");
+    sim.kill("b");
+    sim.close_session("b");
+    assert!(sim.run_until(SECOND * 30, |sim| sim.state().members.len() == 2));
+    assert!(sim.run_until(SECOND * 30, |sim| barred(sim).is_empty()));
+}
+
+#[test]
 fn what_the_latest_certificates_say_counts() {
     let (me, mut barred) = (node("a"), Barred::default());
     assert!(!barred.own(true), "it may, until something else is said");

@@ -72,6 +72,14 @@ impl Resting {
             && ours.raw(&self.sim.keys.queue()) == theirs.raw(&self.sim.keys.queue())
     }
 
+    /// Whether it does so soon: what is being read comes in.
+    fn comes_to_know_all(&mut self) -> bool {
+        (0..10).any(|_| {
+            self.sim.run_for(SECOND / 100);
+            self.knows_all()
+        })
+    }
+
     /// How long it takes until everything is read, and how often it has looked until then.
     fn reads_all_after(&mut self) -> (Duration, usize) {
         let (begin, mut all_looks) = (self.sim.now, 0);
@@ -232,7 +240,7 @@ fn of_a_change_that_the_store_does_not_show_yet_nothing_is_known() {
     assert_eq!(one.view().members.len(), 4);
     assert_eq!(one.reads().1, 0);
     one.reads_all_after();
-    assert!(one.knows_all());
+    assert!(one.comes_to_know_all());
 }
 
 #[test]
@@ -302,7 +310,7 @@ fn a_member_that_rests_reads_everything_if_the_leaders_session_is_over_or_a_row_
     joined.rows[0].row = Some(b"?".to_vec());
     one.is_told(joined);
     assert!(one.reads().1 > 0);
-    assert!(one.knows_all());
+    assert!(one.comes_to_know_all());
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(super) struct Host {
     pub(super) parked: Option<Vec<Transaction>>,
     /// What it read.
     pub(super) looks: Vec<Vec<Read>>,
+    /// What it began to watch.
+    pub(super) begun: Vec<Vec<Key>>,
     /// For how long an answer to a read is on its way, beside the usual.
     pub(super) answers_after: Duration,
     watch: Option<(Vec<Key>, Version)>,
@@ -172,6 +174,7 @@ impl Sim {
             events: Vec::new(),
             parked: None,
             looks: Vec::new(),
+            begun: Vec::new(),
             answers_after: Duration::ZERO,
             watch: None,
             wake: None,
@@ -391,6 +394,7 @@ impl Sim {
                 None => self.soon(name, Due::Commit(id, transaction)),
             },
             Effect::Watch { keys, since } => {
+                host.begun.push(keys.clone());
                 host.watch = Some((keys, since));
                 self.wake_watchers();
             }

@@ -99,6 +99,8 @@ fn a_node_is_refused_where_an_entry_could_come_that_has_more_checks_than_a_trans
 #[test]
 fn f10_the_view_shows_a_lock_and_is_not_kept_waiting_by_a_full_queue() {
     let mut sim = Sim::settled(21, &["a", "b"]);
+    // Somebody may yet hear that the handoff is done.
+    sim.run_for(SECOND);
     let leader = sim.leader().unwrap();
     sim.host(&leader).manner = Manner::Silent;
     let epoch = sim.state().term.epoch;

@@ -135,3 +135,72 @@ fn who_rests_and_has_something_to_do_reads_all_first() {
     assert!(sim.run_until(SECOND * 5, |sim| sim.state().members.len() == 3));
     assert!(looks(&mut sim, &resting)[0]);
 }
+
+/// A lock is held for a while, so that what comes into the queue waits.
+fn hold_the_lock(sim: &mut Sim) {
+    let lock = Lock { epoch: sim.state().term.epoch, owner: node("x"), nonce: Nonce(9) };
+    sim.write(sim.keys.lock(), Some(lock.to_value()));
+    sim.run_for(SECOND / 10);
+    assert!(!sim.reading().is_quiet());
+}
+
+/// The leader appends what will be dropped.
+fn append_one(sim: &mut Sim, nth: u64) {
+    let leader = sim.leader().unwrap();
+    let author = sim.host(&leader).session.clone();
+    let event = MembershipEvent::Leave { token: Token(77) };
+    sim.append(QueueEntry { author, sequence: Sequence(90 + nth), event }.to_value());
+}
+
+#[test]
+fn ten_rings_within_a_turn_are_one_read_of_who_rests() {
+    let mut sim = settled(76);
+    let resting = one_rests(&mut sim);
+    hold_the_lock(&mut sim);
+    looks(&mut sim, &resting);
+    for nth in 0..10 {
+        append_one(&mut sim, nth);
+        sim.run_for(sim.timing.turn / 20);
+    }
+    sim.run_for(sim.timing.turn);
+    assert_eq!(looks(&mut sim, &resting), [true]);
+    // What comes later is read later.
+    append_one(&mut sim, 10);
+    let has_read = |sim: &Sim| sim.hosts[&node(&resting)].elector.reading.as_ref().unwrap().queue.len() == 11;
+    assert!(sim.run_until(sim.timing.turn * 2, has_read));
+}
+
+#[test]
+fn who_looks_at_the_queue_later_sees_at_once_that_another_one_leads() {
+    for has_rung in [true, false] {
+        let mut sim = settled(77);
+        let resting = one_rests(&mut sim);
+        hold_the_lock(&mut sim);
+        if has_rung {
+            append_one(&mut sim, 0);
+            sim.run_for(sim.timing.turn / 4);
+        }
+        let term = sim.state().term;
+        let epoch = term.epoch.next();
+        sim.write(sim.keys.term(), Some(Term { epoch, ..term }.to_value()));
+        let knows = |sim: &Sim| sim.view(&resting).is_some_and(|view| view.term.epoch == epoch);
+        assert!(sim.run_until(sim.timing.turn * 3 / 4, knows), "after a ring: {has_rung}");
+    }
+}
+
+#[test]
+fn who_acts_first_looks_at_once_though_it_rests() {
+    let mut sim = settled(78);
+    let leader = sim.leader().unwrap();
+    let first = if leader == "a" { "b" } else { "a" };
+    sim.tell(first, Notice::Rests(true));
+    sim.run_for(SECOND * 3);
+    hold_the_lock(&mut sim);
+    // For this one the leader is out.
+    sim.tell(first, Notice::LinkDown { node: node(&leader) });
+    sim.run_for(SECOND / 2);
+    looks(&mut sim, first);
+    append_one(&mut sim, 0);
+    sim.run_for(sim.timing.turn / 2);
+    assert_eq!(looks(&mut sim, first).first(), Some(&true));
+}

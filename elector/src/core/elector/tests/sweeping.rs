@@ -111,8 +111,13 @@ fn a_page_that_cannot_be_had_and_a_sweep_that_does_not_commit_are_asked_for_agai
     let is_sweep =
         |asked: &Effect| matches!(asked, Effect::Commit { transaction, .. } if sweeps(transaction));
     let sweep = alone.until(is_sweep);
-    let Effect::Commit { id, .. } = sweep else { panic!("{sweep:?}") };
-    alone.step(Input::CommitDone { id, outcome: CommitOutcome::Conflict });
+    let Effect::Commit { id, transaction } = &sweep else { panic!("{sweep:?}") };
+    let is_taken = |store: &mut Mvcc| matches!(store.apply(transaction), CommitOutcome::Committed(_));
+    assert!(is_taken(&mut alone.store.clone()), "as it was read, it commits");
+    let mut altered = alone.store.clone();
+    altered.apply(&Transaction::new().put(keys.cluster().lineage(), b"another lineage".to_vec()));
+    assert!(!is_taken(&mut altered), "nothing is swept in another lineage");
+    alone.step(Input::CommitDone { id: *id, outcome: CommitOutcome::Conflict });
     let (after, page) = alone.until_page(&keys);
     assert_eq!(after, SECOND, "not by the next walk");
     alone.answer(page);

@@ -99,6 +99,24 @@ fn a_gap_is_a_stall_only_if_it_is_longer_than_the_limit_of_stalls() {
 }
 
 #[test]
+fn a_message_says_that_the_leader_goes_on_if_it_was_heard_before_and_is_not_silent_until_then() {
+    let a = node("a");
+    let mut silence = silence();
+    let goes_on =
+        |silence: &Silence, epoch: u64, until: u32| silence.goes_on(at(1), Epoch(epoch), &a, at(until));
+    assert!(!goes_on(&silence, 1, 2), "it was never heard in this epoch");
+    silence.contact(at(1), Epoch(1));
+    assert!(goes_on(&silence, 1, 2));
+    assert!(!goes_on(&silence, 1, 3), "it is silent by then");
+    assert!(!goes_on(&silence, 2, 2) && !goes_on(&silence, 0, 2), "of another epoch");
+    silence.link(a.clone(), false);
+    assert!(!goes_on(&silence, 1, 2), "it is accused");
+    silence.link(a.clone(), true);
+    assert!(goes_on(&silence, 1, 2));
+    assert!(!silence.goes_on(at(3), Epoch(1), &a, at(2)), "it is silent");
+}
+
+#[test]
 fn nobody_waits_for_a_leader_that_is_silent_or_whose_link_is_down() {
     let a = node("a");
     let mut silence = silence();

@@ -41,14 +41,14 @@ fn show(host: &mut Host, rows: &Mvcc, id: RequestId, reads: &[Read]) {
 }
 
 /// Takes the commit that sweeps this node's record.
-fn take_sweep(host: &mut Host, name: &str) -> RequestId {
+fn take_sweep(host: &mut Host, name: &str) -> (RequestId, Transaction) {
     let clears = Write::Clear(keys().session(&node(name)));
     let sweeps = |transaction: &Transaction| transaction.writes.contains(&clears);
     let is_sweep =
         |asked: &Effect| matches!(asked, Effect::Commit { transaction, .. } if sweeps(transaction));
     let nth = host.requests.iter().position(is_sweep).expect("a sweep");
     match host.requests.remove(nth) {
-        Some(Effect::Commit { id, .. }) => id,
+        Some(Effect::Commit { id, transaction }) => (id, transaction),
         other => panic!("{other:?} is no commit"),
     }
 }
@@ -106,7 +106,12 @@ fn a_sweep_that_does_not_commit_is_tried_again_soon() {
     let (at, id, reads) = until_page(&mut host, &mut rows);
     assert_eq!(at, ms(9_000));
     show(&mut host, &rows, id, &reads);
-    let id = take_sweep(&mut host, "x");
+    let (id, sweep) = take_sweep(&mut host, "x");
+    let is_taken = |rows: &mut Mvcc| matches!(rows.apply(&sweep), CommitOutcome::Committed(_));
+    assert!(is_taken(&mut rows.clone()), "as it was read, it commits");
+    let mut altered = rows.clone();
+    altered.apply(&Transaction::new().put(keys().lineage(), b"another lineage".to_vec()));
+    assert!(!is_taken(&mut altered), "nothing is swept in another lineage");
     host.feed(Input::CommitDone { id, outcome: CommitOutcome::Conflict });
     let (at, id, reads) = until_page(&mut host, &mut rows);
     assert_eq!(at, ms(10_000), "not by the next walk");

@@ -122,3 +122,17 @@ fn a_silent_member_does_not_get_the_seat_back_from_one_that_drains_because_anoth
     world.drains("d");
     assert_eq!(world.leader(), Some("b"));
 }
+
+#[test]
+fn a_seat_is_left_for_a_successor_to_take_only_while_that_one_lives() {
+    let mut world = World::led(&["a", "b"]);
+    world.member("c", false);
+    let drain = world.drain("a");
+    let applied = world.apply("c", &drain);
+    assert_eq!(
+        (applied.seat, world.leader()),
+        (Seat::Vacated, None),
+        "c, which is not synced, leaves it to b"
+    );
+    assert_eq!(applied.relied, BTreeSet::from([Relied::Session(node("b"))]));
+}

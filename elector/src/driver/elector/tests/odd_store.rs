@@ -106,6 +106,18 @@ async fn without_watches_an_elector_looks_now_and_then_and_does_not_spin() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_fails_is_told_and_is_no_change() {
+    let store = Odd::new();
+    store.watches_fail.store(true, SeqCst);
+    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+    let mut under_way = UnderWay::new(store.shared(), Clock::runtime(), Supervisor::new(), move |input| {
+        told.send(input).expect("the test listens");
+    });
+    under_way.carry_out(Effect::Watch { keys: vec![b"k".to_vec(), b"l".to_vec()], since: Version(0) });
+    assert_eq!(tells.recv().await, Some(Input::Notice(Notice::WatchFailed)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_watch_outlives_the_next_one_nor_the_elector() {
     let store = Odd::new();
     let mut a = start_with(store.shared(), "a", ElectorTiming::default()).await;
@@ -115,7 +127,10 @@ async fn no_watch_outlives_the_next_one_nor_the_elector() {
     let before = waiting();
     let reads = store.reads.load(SeqCst);
     tokio::time::sleep(SECOND * 300).await;
-    assert!(store.reads.load(SeqCst) > reads + 10, "it has looked and begun to watch many times since");
+    assert!(
+        store.reads.load(SeqCst) > reads + 10,
+        "it has looked many times since, and begun to watch again"
+    );
     assert_eq!(waiting(), before);
     a.handle.stop();
     while a.events.recv().await.is_some() {}

@@ -1,3 +1,5 @@
+mod permitted;
+
 use std::collections::BTreeMap;
 
 use callsign_store::ids::{Epoch, Incarnation, Nonce, SessionNumber};
@@ -31,6 +33,7 @@ const CLAIM: CallId = CallId(1);
 struct Holder {
     host: Host,
     replica: Replica<Rows>,
+    permitted: Permitted,
     now: Now,
 }
 
@@ -39,7 +42,8 @@ impl Holder {
         let mut replica = Replica::new(node("a"), Rows::new());
         replica.base_on_nothing();
         let now = Now { time: Time(Duration::from_secs(100)), trusted: Some(SessionNumber(1)) };
-        let mut holder = Self { host: Host::new(), replica, now };
+        let permitted = Permitted::new(node("a"));
+        let mut holder = Self { host: Host::new(), replica, permitted, now };
         holder.host.on_session_opened(SessionId::clone(&session("a")));
         let caller = Caller::new(now.time, CLAIM, Duration::from_secs(5));
         let (kind, on_lapse, on_take, meta) = (Kind(7), OnLapse::Stop, OnTake::Give, None);
@@ -79,7 +83,8 @@ impl Holder {
 
     fn hears(&mut self, taking: Taking) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.host.on_taking(self.now, &node("b"), taking, &self.replica, &mut effects);
+        let (replica, permitted) = (&self.replica, &self.permitted);
+        self.host.on_taking(self.now, &node("b"), taking, replica, permitted, &mut effects);
         effects
     }
 
@@ -271,7 +276,8 @@ fn a_taker_is_heard_for_itself_in_this_session_while_that_is_trusted() {
     holder.settle();
     // Node c asks for it. What b says of that changes nothing.
     let mut effects = Vec::new();
-    holder.host.on_taking(holder.now, &node("c"), ask, &holder.replica, &mut effects);
+    let (replica, permitted) = (&holder.replica, &holder.permitted);
+    holder.host.on_taking(holder.now, &node("c"), ask, replica, permitted, &mut effects);
     assert_eq!(effects[0], Effect::Suspend { claim: CLAIM });
     holder.gives("x", 1, Ok(data()));
     for said in [Taking::Received { taker: taker.clone(), consent: 1 }, Taking::Over { taker }] {
@@ -479,7 +485,8 @@ fn taken_by_actor_of_same_node() -> (Holder, RequestNumber) {
             Effect::Suspend { claim: CLAIM } => continue,
             other => panic!("{other:?}"),
         };
-        holder.host.on_taking(holder.now, &node("a"), said, &holder.replica, &mut effects);
+        let (replica, permitted) = (&holder.replica, &holder.permitted);
+        holder.host.on_taking(holder.now, &node("a"), said, replica, permitted, &mut effects);
     }
     let sent = holder.flush();
     let [Request { number, wish: Wish::Transfer { number: request, .. }, .. }] = sent[..] else {
@@ -521,7 +528,8 @@ fn a_caller_that_offered_a_name_is_told_where_the_log_gave_it() {
     holder.host.offer(caller, "x".into(), node("b"));
     let goes_on = |holder: &mut Holder| {
         let mut effects = Vec::new();
-        holder.host.proceed_offers(holder.now, &[node("b")], &holder.replica, &mut effects);
+        let (replica, permitted) = (&holder.replica, &holder.permitted);
+        holder.host.proceed_offers(holder.now, &[node("b")], permitted, replica, &mut effects);
         effects
     };
     assert_eq!(goes_on(&mut holder).len(), 1);

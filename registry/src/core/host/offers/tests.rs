@@ -1,3 +1,5 @@
+mod permitted;
+
 use std::collections::BTreeMap;
 
 use callsign_store::ids::{Incarnation, SessionNumber};
@@ -25,6 +27,7 @@ struct Holder {
     replica: Replica<Rows>,
     now: Now,
     targets: Vec<NodeName>,
+    permitted: Permitted,
 }
 
 impl Holder {
@@ -32,8 +35,8 @@ impl Holder {
         let mut replica = Replica::new(node("a"), Rows::new());
         replica.base_on_nothing();
         let now = Now { time: Time(Duration::from_secs(100)), trusted: Some(SessionNumber(1)) };
-        let targets = vec![node("b"), node("c")];
-        let mut holder = Self { host: Host::new(), replica, now, targets };
+        let (targets, permitted) = (vec![node("b"), node("c")], Permitted::new(node("a")));
+        let mut holder = Self { host: Host::new(), replica, now, targets, permitted };
         holder.host.on_session_opened(SessionId::clone(&session("a")));
         holder.settle();
         (0..names).for_each(|nth| holder.holds(nth, Kind(7)));
@@ -62,9 +65,7 @@ impl Holder {
 
     /// What is offered now: to whom, by which number, and which name.
     fn offers(&mut self) -> Vec<(String, u64, String)> {
-        let mut effects = Vec::new();
-        self.host.proceed_offers(self.now, &self.targets, &self.replica, &mut effects);
-        let offered = effects.into_iter().map(|effect| match effect {
+        let offered = self.goes_on().into_iter().map(|effect| match effect {
             Effect::Send { to, message: Message::Take(Taking::Offer(of)), .. } => {
                 assert_eq!((&*of.holder, of.token), (&*session("a"), Position(1)));
                 (to.to_string(), of.number, of.name.to_string())
@@ -81,7 +82,8 @@ impl Holder {
 
     fn hears(&mut self, from: &str, taking: Taking) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.host.on_taking(self.now, &node(from), taking, &self.replica, &mut effects);
+        let (replica, permitted) = (&self.replica, &self.permitted);
+        self.host.on_taking(self.now, &node(from), taking, replica, permitted, &mut effects);
         effects
     }
 
@@ -249,7 +251,7 @@ fn without_anybody_to_offer_to_there_is_nothing_to_wait_for_and_what_is_over_is_
     let caller = Caller::new(holder.now.time, CallId(9), WAIT);
     holder.host.offer(caller, name(0), node("b"));
     let targets = std::mem::take(&mut holder.targets);
-    holder.host.proceed_offers(holder.now, &[], &holder.replica, &mut Vec::new());
+    holder.goes_on();
     (holder.targets, holder.host.offers.turn) = (targets, 0);
     holder.host.begin_offers();
     assert_eq!(holder.offers().len(), 3);
@@ -365,9 +367,7 @@ fn deciding() -> Holder {
 
 /// What the caller is told in the end.
 fn told(mut holder: Holder) -> Result<Position, OfferError> {
-    let mut effects = Vec::new();
-    holder.host.proceed_offers(holder.now, &holder.targets, &holder.replica, &mut effects);
-    match effects.pop() {
+    match holder.goes_on().pop() {
         Some(Effect::Answer { call: CallId(9), answer: Answer::Offered(result) }) => result,
         other => panic!("{other:?}"),
     }
@@ -436,7 +436,8 @@ impl Holder {
 
     fn goes_on(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.host.proceed_offers(self.now, &self.targets, &self.replica, &mut effects);
+        let (replica, permitted) = (&self.replica, &self.permitted);
+        self.host.proceed_offers(self.now, &self.targets, permitted, replica, &mut effects);
         effects
     }
 
@@ -555,6 +556,23 @@ fn nothing_is_left_to_be_done_at_once_when_the_drain_is_over() {
     holder.host.end_offers();
     holder.waits(SILENT_AFTER);
     assert_eq!(holder.offers(), []);
+}
+
+#[test]
+fn nothing_is_left_to_be_done_at_once_when_a_look_has_taken_the_last_or_the_rest_has_ended() {
+    for (looks, has_ended) in [(1, false), (2, true)] {
+        let names = OFFERED_AT_ONCE + looks * LOOKED_AT_ONCE;
+        let mut holder = Holder::draining(names);
+        holder.targets.pop();
+        for (to, number, _) in holder.offers() {
+            holder.declines(&to, number, Decline::NoReceiver);
+        }
+        assert_eq!(holder.offers(), []);
+        for nth in (0..names).filter(|_| has_ended) {
+            holder.host.end_claim(&name(nth), None, &mut Vec::new());
+        }
+        assert!(!holder.host.has_offers() && !holder.host.wants_a_turn(), "of {looks}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::*;
 use crate::core::{
     host::{Notice, Registrant, Surroundings},
     log::{BatchBuilder, Op},
+    permitted::Permitted,
     table::Row,
 };
 
@@ -116,7 +117,8 @@ impl Alone {
 
     fn hears(&mut self, from: &str, taking: Taking) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.host.on_taking(self.now, &node(from), taking, &self.replica, &mut effects);
+        let permitted = Permitted::new(node("a"));
+        self.host.on_taking(self.now, &node(from), taking, &self.replica, &permitted, &mut effects);
         effects
     }
 

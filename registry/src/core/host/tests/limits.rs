@@ -3,6 +3,7 @@
 use super::*;
 use crate::core::{
     message::MESSAGE_BYTES,
+    permitted::Permitted,
     taking::{Taker, Taking},
 };
 
@@ -35,8 +36,8 @@ fn requests_and_their_metadata_are_counted_wherever_they_wait_and_too_many_are_r
     let (session, data) = (Arc::new(session(1)), vec![0; 4096].into());
     let taker = Taker { session: session.clone(), number: RequestNumber(number.0 + 1) };
     let handed = Taking::Data { taker, holder: session, consent: 1, data };
-    let mut effects = Vec::new();
-    alone.host.on_taking(alone.now, &node("a"), handed, &alone.replica, &mut effects);
+    let (mut effects, permitted) = (Vec::new(), Permitted::new(node("a")));
+    alone.host.on_taking(alone.now, &node("a"), handed, &alone.replica, &permitted, &mut effects);
     assert_eq!(effects.len(), 1);
     // 16 384 have as many bytes as there may be. The last one waits for its turn.
     let register = |alone: &mut Alone, nth, meta| alone.register_with(nth, nth, &format!("n{nth}"), meta);

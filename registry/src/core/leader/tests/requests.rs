@@ -1,7 +1,7 @@
 //! Requests, and the sessions that they belong to.
 
 use super::*;
-use crate::core::{group::GroupId, why::GivenUp};
+use crate::core::{group::GroupId, leader::requests::WAITING, why::GivenUp};
 
 #[test]
 fn a_request_is_decided_once_and_told_again_until_its_host_acknowledges_it() {
@@ -424,4 +424,58 @@ fn a_verdict_that_is_told_again_holds_where_it_did_before() {
         other => panic!("{other:?}"),
     });
     assert_eq!(told.collect::<Vec<_>>(), [(Position(2), vec![1]), (Position(3), vec![2])]);
+}
+
+#[test]
+fn a_node_that_makes_up_sessions_has_one_of_them_here() {
+    let mut led = Led::open();
+    let asks = |led: &mut Led, incarnation, number, request: u64| {
+        let session = SessionId {
+            node: node("a"),
+            incarnation: Incarnation(incarnation),
+            number: SessionNumber(number),
+        };
+        let requests = vec![Request { number: RequestNumber(request), name: "x".into(), wish: register() }];
+        let (Led { leader, replica, view, .. }, mut effects) = (led, Vec::new());
+        leader.on_requests(replica, Arc::new(session), RequestNumber(0), requests, view, &mut effects);
+    };
+    let known = |led: &Led| -> Vec<_> {
+        led.leader.hosts.keys().map(|id| (id.node.to_string(), id.incarnation.0, id.number.0)).collect()
+    };
+    led.asks("b", &[(1, "y")]);
+    for number in 2..100 {
+        asks(&mut led, 1, number, 1);
+    }
+    asks(&mut led, 1, 98, 1);
+    assert_eq!(known(&led), [("a".to_owned(), 1, 99), ("b".to_owned(), 1, 1)], "the last one");
+    // Its successor's numbers are its own, and the session that is open stays.
+    asks(&mut led, 2, 3, 1);
+    led.asks("a", &[(1, "z")]);
+    assert_eq!(known(&led), [("a".to_owned(), 1, 1), ("b".to_owned(), 1, 1)]);
+    asks(&mut led, 2, 3, 1);
+    asks(&mut led, 2, 4, 1);
+    let all = [("a".to_owned(), 1, 1), ("a".to_owned(), 2, 4), ("b".to_owned(), 1, 1)];
+    assert_eq!(known(&led), all);
+}
+
+#[test]
+fn more_requests_than_a_host_asks_at_a_time_are_passed_over_until_some_are_decided() {
+    let mut led = Led::open();
+    let most = u64::try_from(WAITING).unwrap();
+    let ask = |led: &mut Led, number: u64| led.asks("d", &[(number, &format!("n{number}"))]);
+    for number in 1..=most + 1 {
+        ask(&mut led, number);
+    }
+    let waiting = |led: &Led| led.leader.hosts[&*session("d")].waiting.len();
+    assert_eq!(waiting(&led), WAITING);
+    // It is asked again when there is room.
+    led.permitted.linked(&node("d"), Permits::default());
+    led.view.sessions.insert(node("d"), Some(record(1, true)));
+    led.sees();
+    let asked = led.proceeds();
+    led.committed(&asked);
+    let before = waiting(&led);
+    assert!(before < WAITING);
+    ask(&mut led, most + 1);
+    assert_eq!(waiting(&led), before + 1);
 }

@@ -31,7 +31,7 @@ impl One {
         one
     }
 
-    fn leading() -> Self {
+    pub(super) fn leading() -> Self {
         Self::leading_with(Tuning::default())
     }
 }
@@ -119,7 +119,7 @@ fn a_leader_serves_what_is_of_its_epoch_only() {
     one.unlinks("l", 1);
     assert_eq!(has(&one), None);
     // A node asks in its own session only.
-    one.links("l", 2);
+    one.links("l", 1);
     for message in [requests(5, "o"), requests(4, "l")] {
         let effects = one.hears("l", message);
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::Commit { .. })), "{effects:?}");

@@ -138,6 +138,16 @@ fn an_answer_is_forgotten_with_the_link_over_which_it_came() {
 }
 
 #[test]
+fn the_end_of_a_former_incarnations_link_does_not_end_that_of_the_next_one() {
+    let mut one = One::linked();
+    one.links("l", 9);
+    assert_eq!(one.unlinks("l", 1), [], "that link was another one");
+    assert_eq!(one.known("m"), Some(names(&["l", "o"])));
+    assert_eq!(tells(&one.unlinks("l", 9)), [Tell::LinkDown(node("l"))]);
+    assert_eq!(one.known("m"), Some(names(&["o"])));
+}
+
+#[test]
 fn what_a_former_incarnation_was_asked_the_next_one_does_not_answer() {
     let mut one = One::linked();
     one.looks();
@@ -214,7 +224,7 @@ fn whoever_has_left_asks_nobody() {
 #[test]
 fn the_status_has_what_is_said_and_is_made_anew_when_that_changes() {
     let mut one = One::linked();
-    let mut rows = crate::status::Rows::default();
+    let mut rows = crate::status::of_member::Rows::default();
     let mut shown = |one: &One| crate::Status::of(&one.member, &mut rows).members;
     let before = shown(&one);
     let of = |shown: &[crate::MemberInfo]| -> Vec<_> {

@@ -1,7 +1,7 @@
 //! What a member says of itself to its elector, and how it drains.
 
 use super::*;
-use crate::{MemberInfo, Status, core::input::Drained, status::Rows};
+use crate::{MemberInfo, Status, core::input::Drained, status::of_member::Rows};
 
 impl One {
     fn own(&mut self) -> &mut MemberRow {

@@ -13,7 +13,7 @@ const base = document.currentScript.src.replace(/[^/]*$/, "");
 // The session of the browser is shared with all that is below the same host.
 const TOKEN = `callsign token of ${base}`;
 const anew = () => ({ next: 0, leaders: [], points: [], last: null, watch: null, passed: null, ballots: new Map() });
-const seen = { registry: null, drawn: null, fresh: [], absent: new Set(), ...anew() };
+const seen = { registry: null, incarnation: null, drawn: null, fresh: [], absent: new Set(), ...anew() };
 
 class Refused extends Error {
   constructor(status, code, message, token) { super(message); Object.assign(this, { status, code, token }); }
@@ -155,12 +155,15 @@ function drawGraph({ node, members }) {
   at("graph").replaceChildren(...lines, ...nodes);
 }
 
+// The node began anew: what it counted before is gone, and all that it saw since is asked for.
+function forget() {
+  Object.assign(seen, { next: 0, leaders: [], last: null, absent: new Set() });
+  for (const table of [names, groups]) table.position = null;
+}
+
 function showHistory({ changes, next }) {
-  if (next < seen.next) {
-    // The node began anew: all that it saw is asked for next time.
-    Object.assign(seen, { next: 0, leaders: [] });
-    return;
-  }
+  // It did so since its status was asked for.
+  if (next < seen.next) return forget();
   seen.next = next;
   for (const { at_ms, said, leader } of changes) {
     addEvent(at_ms, said);
@@ -315,6 +318,9 @@ async function lookOnce() {
     const status = await (await get("status", { ask_links: true })).json();
     at("lock").hidden = true;
     at("shown").hidden = false;
+    // Also while nobody looked.
+    if (seen.incarnation !== status.incarnation) forget();
+    seen.incarnation = status.incarnation;
     showStatus(status);
     showHistory(await (await get("history", { after: seen.next })).json());
     const metrics = await getIfThere("metrics");

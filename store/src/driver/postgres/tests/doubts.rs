@@ -19,7 +19,7 @@ async fn doubts(statement: &'static str, said: Said, deadlines: &[Instant]) -> u
     })
     .await;
     let (all, _answers): (Vec<_>, Vec<_>) =
-        deadlines.iter().map(|deadline| turn::Waiting::new(put("v"), *deadline)).unzip();
+        deadlines.iter().map(|deadline| waiting::Waiting::new(put("v"), *deadline)).unzip();
     commit::commit(&line, all, &mut Failures::default()).await;
     session.doubts()
 }

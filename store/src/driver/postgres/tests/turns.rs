@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn commits_that_go_together_wait_once_for_a_turn_that_another_holds_and_are_refused_together() {
     /// Half of what they would wait if each waited for itself.
-    const PATIENCE: Duration = Duration::from_secs(16);
+    const TURN_TIMEOUT: Duration = Duration::from_secs(16);
     let server = server!();
     let address = Address::parse(&server.url("postgres")).unwrap();
     let identity = schema::prepare(&address).await.unwrap();
@@ -13,9 +13,9 @@ async fn commits_that_go_together_wait_once_for_a_turn_that_another_holds_and_ar
     let other = other(&server).await;
     other.batch_execute("BEGIN; LOCK TABLE callsign.turn IN EXCLUSIVE MODE").await.unwrap();
     let deadline = Instant::now() + TEST_DEADLINE;
-    let (all, answers): (Vec<_>, Vec<_>) = (0..32).map(|_| turn::Waiting::new(put("1"), deadline)).unzip();
+    let (all, answers): (Vec<_>, Vec<_>) = (0..32).map(|_| waiting::Waiting::new(put("1"), deadline)).unzip();
     let mut failures = Failures::default();
-    timeout(PATIENCE, commit::commit(&line, all, &mut failures)).await.expect("they wait once");
+    timeout(TURN_TIMEOUT, commit::commit(&line, all, &mut failures)).await.expect("they wait once");
     for mut answer in answers {
         let outcome = answer.try_recv().unwrap();
         assert!(is_unavailable(&outcome), "{outcome:?}");

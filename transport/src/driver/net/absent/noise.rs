@@ -5,19 +5,6 @@ use callsign_store::Entropy;
 use super::wire::{WireRead, WireWrite};
 use crate::{driver::secret::Secret, error::Refused};
 
-/// There are none.
-pub(crate) enum Sealed {}
-
-impl Sealed {
-    pub(crate) fn read_message(&self, _: u64, _: &[u8], _: &mut [u8]) -> Result<usize, NoiseError> {
-        match *self {}
-    }
-
-    pub(crate) fn write_message(&self, _: u64, _: &[u8], _: &mut [u8]) -> Result<usize, NoiseError> {
-        match *self {}
-    }
-}
-
 /// This build was made without the feature `noise`.
 #[derive(Debug, thiserror::Error)]
 #[error("this build is without Noise (feature `noise`)")]

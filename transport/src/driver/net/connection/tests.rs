@@ -14,7 +14,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, MemoryNetwork, Network,
+    Endpoint, EndpointConfig, Lane, LinkEvent, LinkEvents, LinkTiming, MemoryNetwork, Network,
     core::{
         agreed::{Carrier, Security},
         frame,
@@ -26,18 +26,23 @@ use crate::{
 
 #[test]
 fn a_buffer_keeps_its_memory_unless_there_was_a_burst() {
-    let mut batch = BytesMut::with_capacity(KEPT);
+    let mut batch = BytesMut::with_capacity(KEPT_BYTES);
     batch.extend_from_slice(b"written");
     empty(&mut batch);
-    assert!(batch.is_empty() && batch.capacity() >= KEPT);
-    batch.resize(KEPT + 1, 0);
+    assert!(batch.is_empty() && batch.capacity() >= KEPT_BYTES);
+    batch.resize(KEPT_BYTES + 1, 0);
     empty(&mut batch);
-    assert!(batch.is_empty() && batch.capacity() < KEPT);
+    assert!(batch.is_empty() && batch.capacity() < KEPT_BYTES);
 }
 
 async fn start() -> Endpoint {
+    start_with(LinkTiming::default()).await
+}
+
+async fn start_with(timing: LinkTiming) -> Endpoint {
     let mut config = EndpointConfig::new("prod", "a", 1, "127.0.0.1:0".parse().unwrap());
     config.network = Network::Memory(MemoryNetwork::new());
+    config.timing = timing;
     Endpoint::start(config).await.unwrap()
 }
 
@@ -58,7 +63,18 @@ impl Linked {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let a = start().await;
+        Self::timed(LinkTiming::default(), halves).await
+    }
+
+    async fn timed<R, W>(
+        timing: LinkTiming,
+        halves: impl FnOnce(ReadHalf<DuplexStream>, WriteHalf<DuplexStream>) -> (R, W),
+    ) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let a = start_with(timing).await;
         let events = a.subscribe("names");
         let (here, mut there) = tokio::io::duplex(64 << 10);
         let (read, write) = tokio::io::split(here);
@@ -257,6 +273,22 @@ async fn nobody_waits_for_the_turn_of_a_link_whose_peer_takes_nothing() {
     }
     first.write_before([next.clone()].into_iter());
     assert!(next.written.notified().now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn leaving_is_over_in_time_also_if_a_peer_takes_nothing_and_the_next_ping_is_far_away() {
+    let (is_blocked, hour) = (Arc::<AtomicBool>::default(), Duration::from_secs(3600));
+    let timing = LinkTiming::default().with(|timing| (timing.ping, timing.silence) = (hour, 2 * hour));
+    let linked = Linked::timed(timing, |read, write| (read, Blocks(write, is_blocked.clone()))).await;
+    let handle = linked.a.inner.handles.get(&linked.link).map(|handle| handle.clone()).unwrap();
+    is_blocked.store(true, SeqCst);
+    linked.a.send(linked.link, Lane::Control, "names", Bytes::from_static(b"x")).unwrap();
+    // Its task has taken that, and is held up.
+    while lock(&handle.outbox).queued().0 > 0 {
+        tokio::task::yield_now().await;
+    }
+    let left = timeout(Duration::from_secs(60), linked.a.leave()).await;
+    assert!(left.is_ok(), "it waits until the next ping is due");
 }
 
 #[tokio::test]
