@@ -159,7 +159,7 @@ pub struct Elector {
     queue_limit: usize,
     wanted: Wanted,
     rest: Rest,
-    watched: Watched,
+    watched: Option<Watched>,
     doing: Option<(OpId, Doing)>,
     next_op: OpId,
     /// Whether to read as soon as possible.
@@ -211,7 +211,7 @@ impl Elector {
             reading: None,
             queue_limit: QUEUE_LIMIT,
             rest: Rest::default(),
-            watched: Watched::default(),
+            watched: None,
             doing: None,
             next_op: OpId(0),
             stale: true,
@@ -243,7 +243,7 @@ impl Elector {
             Input::Notice(notice @ (Notice::Applied { .. } | Notice::Contradicted { .. })) => {
                 self.on_known(notice, effects);
             }
-            Input::Notice(notice) => self.on_notice(now, notice, effects),
+            Input::Notice(notice) => self.on_notice(now, notice),
             Input::ReadDone { id, result } => match self.doing.take() {
                 Some((doing, Doing::Read)) if doing == id => fresh = self.on_read(now, result, effects),
                 Some((doing, Doing::Glance)) if doing == id => self.on_glance(now, result, effects),
@@ -293,7 +293,7 @@ impl Elector {
         self.view.as_ref()
     }
 
-    fn on_notice(&mut self, now: Time, notice: Notice, effects: &mut Vec<Effect>) {
+    fn on_notice(&mut self, now: Time, notice: Notice) {
         match notice {
             Notice::Session(session) => {
                 if session.is_some() && session != self.last_session {
@@ -308,8 +308,8 @@ impl Elector {
                     self.stale = true;
                 }
             }
-            Notice::Changed => self.look(now, effects),
-            Notice::WatchFailed => self.watched = Watched::Nothing,
+            Notice::Changed => self.look(now),
+            Notice::WatchFailed => self.watched = None,
             Notice::LeaderContact { epoch } => self.stale |= self.silence.contact(now, epoch),
             Notice::LinkDown { node } => {
                 self.silence.link(node, false);

@@ -298,7 +298,7 @@ impl Elector {
     }
 
     /// How many electors go before this one: the leader's, unless it is out, then the others by their names.
-    pub(super) fn rank(&self, now: Time, reading: &Reading, state: &ElectionState) -> u32 {
+    fn rank(&self, now: Time, reading: &Reading, state: &ElectionState) -> u32 {
         if self.leads() {
             return 0;
         }

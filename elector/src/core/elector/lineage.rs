@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use callsign_store::{Time, planted};
 
-use super::{
-    Doing, Effect, Elector, ElectorEvent, Handoff, Leaving, Notice, Reading, Silence, Wanted, Watched,
-};
+use super::{Doing, Effect, Elector, ElectorEvent, Handoff, Leaving, Notice, Reading, Silence, Wanted};
 use crate::core::{
     lineage::{LineageId, LineageNumber},
     past::{Fact, Past},
@@ -91,7 +89,7 @@ impl Elector {
         }
         self.wanted = Wanted::new(&self.config.node);
         self.rest.forget_deltas();
-        self.watched = Watched::Nothing;
+        self.watched = None;
         (self.reading, self.view) = (None, None);
         self.turns.clear();
         match &mut self.doing {

@@ -21,7 +21,6 @@ use super::{
     Doing, Effect, Elector, Reading, RowDelta, ViewDelta,
     delta::Deltas,
     reading::{QUEUE_MARK, RECORDS, TERM, records},
-    watching::Watched,
 };
 
 /// How often everything is read nevertheless. Shorter: more to read, with many members. Longer: what nobody said stays unseen for as long.
@@ -89,30 +88,13 @@ struct Glimpse {
 
 impl Elector {
     /// Something may have changed. If a watch told of it, that has ended.
-    pub(super) fn look(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        let watched = std::mem::take(&mut self.watched);
+    pub(super) fn look(&mut self, now: Time) {
+        self.watched = None;
         if self.may_glance(now) {
             self.poll_at = self.poll_at.min(now);
-        } else if matches!(watched, Watched::All { .. }) && self.may_look_later(now) {
-            // Each entry rings, and when the leader is gone each member appends one.
-            self.poll_at = self.poll_at.min(now + self.config.timing.turn);
-            self.watch_all_but_queue(effects);
         } else {
             self.stale = true;
         }
-    }
-
-    /// Whether it is early enough to look at the queue a turn later: this elector rests while something is under way, and
-    /// others act on that first. If an entry gives it the seat, it learns that by the term. What it has to do itself is due
-    /// at its own time.
-    fn may_look_later(&self, now: Time) -> bool {
-        let Some((reading, state)) = self.readable() else { return false };
-        let is_led = state.term.leader.is_some();
-        self.rest.rests
-            && is_led
-            && !self.draining
-            && !reading.is_quiet()
-            && self.rank(now, reading, state) > 0
     }
 
     /// Takes what the leader says of the members. The store is looked at first: it may know more.
