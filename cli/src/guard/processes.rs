@@ -50,14 +50,14 @@ fn family() -> io::Result<BTreeSet<i32>> {
 /// Kills everybody who descends from this process and was there when it looked. Does not wait.
 pub(crate) fn kill_descendants() -> io::Result<()> {
     let family = family()?;
-    for pid in &family {
-        // Whose number it is may have changed since: held first, then asked again. This process is spared: it is of the
-        // family, too, but its parent is not.
+    let own = getpid().as_raw_nonzero().get();
+    for pid in family.iter().filter(|pid| **pid != own) {
+        // Whose number it is may have changed since: held first, then asked again.
         let Some(held) = Pid::from_raw(*pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
             continue;
         };
         if parent(*pid).is_some_and(|parent| family.contains(&parent)) {
-            // Who ended meanwhile needs no signal.
+            // One that has ended meanwhile needs no signal.
             let _ = pidfd_send_signal(held, Signal::KILL);
         }
     }

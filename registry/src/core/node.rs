@@ -212,6 +212,10 @@ impl NodeCore {
                 _ => None,
             };
             effects.push(NodeEffect::Session(effect));
+            // A store that went back may count from a smaller number again.
+            if matches!(said, Some(SessionEvent::Lineage { .. })) {
+                self.last_open.clear();
+            }
             if let Some(event) = said.filter(|event| !is_kept_back(event)) {
                 self.joined.iter().for_each(|registry| Self::pass_on(registry, &event, effects));
             }

@@ -69,11 +69,11 @@ impl Permitted {
         self.check_node(&session.node, name)
     }
 
-    /// The other nodes that are known to be refused a name.
-    pub(crate) fn refused(&self, name: &str) -> BTreeSet<NodeName> {
+    /// Which of these nodes are known to be refused a name.
+    pub(crate) fn refused(&self, name: &str, of: &[NodeName]) -> BTreeSet<NodeName> {
         let is_refused =
             |node: &&NodeName| matches!(self.check_node(node, name), Err(NotPermitted::Others(_)));
-        self.peers.keys().filter(is_refused).cloned().collect()
+        of.iter().filter(is_refused).cloned().collect()
     }
 
     fn check_node(&self, node: &NodeName, name: &str) -> Result<(), NotPermitted> {
@@ -113,8 +113,10 @@ mod tests {
         permitted.linked(&session("c").node, Permits::default());
         assert_eq!(permitted.check(&session("b"), "shop/x"), Ok(()));
         assert_eq!(permitted.check(&session("b"), "x"), refused());
-        assert_eq!(permitted.refused("x"), BTreeSet::from([session("b").node]));
-        assert_eq!(permitted.refused("shop/x"), BTreeSet::new());
+        let both = [session("b").node, session("c").node];
+        assert_eq!(permitted.refused("x", &both), BTreeSet::from([session("b").node]));
+        assert_eq!(permitted.refused("x", &both[1..]), BTreeSet::new());
+        assert_eq!(permitted.refused("shop/x", &both), BTreeSet::new());
         for (group, result) in [
             (GroupId::group("shop/room"), Ok(())),
             (GroupId::semaphore("shop/gpu", 2), Ok(())),

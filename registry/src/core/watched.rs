@@ -19,9 +19,9 @@ pub struct Change {
     pub name: Name,
     /// Where it is in the registry's log.
     pub position: Position,
-    /// Who held it before.
+    /// The holder before.
     pub was: Option<Entry>,
-    /// Who holds it from then on.
+    /// The holder from then on.
     pub now: Option<Entry>,
     /// Why it changed.
     pub why: Why,
@@ -37,7 +37,7 @@ pub enum WatchEvent {
     Present {
         /// The name.
         name: Name,
-        /// Who holds it.
+        /// Its holder.
         entry: Entry,
     },
     /// The present state is complete, as it is at this position.

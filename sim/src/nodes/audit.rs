@@ -24,7 +24,7 @@ const LOOKS_BETWEEN_REPLICAS: u32 = 5;
 /// What nodes have said of one registry.
 #[derive(Debug, Default)]
 pub struct Said {
-    /// Who led in each epoch.
+    /// The life that led in each epoch.
     led: Mutex<BTreeMap<u64, String>>,
     /// What a replica says at each position, by a number that stands for it, and whose it was.
     states: Mutex<BTreeMap<u64, (u64, String)>>,
@@ -43,7 +43,7 @@ pub async fn audit(world: &World, said: &Said, life: &Life, site: &Site) {
     }
 }
 
-/// Whoever holds a name is told, or stopped, before a read says that the session has lapsed.
+/// The holder of a name is told, or stopped, before a read says that the session has lapsed.
 #[derive(Default)]
 struct Tellings {
     may_be_lapsed: bool,
@@ -69,7 +69,7 @@ impl Tellings {
             granted.iter().filter_map(|acting| Some((acting.number, acting.should_be_told()?))).collect();
         let holders = granted.len() as u64;
         world.counts.checked("holders of a lapsed node that have to be told or stopped", holders);
-        // Whoever was to be stopped may take a moment.
+        // One that was to be stopped may take a moment.
         if let Some((actor, name)) = untold.iter().find(|(actor, _)| self.late.contains(*actor)) {
             let who = &life.who;
             world.breach(format!(

@@ -29,7 +29,7 @@ pub struct View {
     pub version: Version,
     /// The lineage of the store.
     pub lineage: LineageId,
-    /// Who leads.
+    /// The term: its leader, if there is one.
     pub term: Term,
     /// The handoff in progress.
     pub lock: Option<Lock>,

@@ -361,7 +361,7 @@ impl Host {
             let Some(claim) = self.claims.get(&name) else { continue };
             let of = (claim.position, claim.kind);
             // A node that may not hold it would make an actor in vain.
-            let passed = permitted.refused(&name);
+            let passed = permitted.refused(&name, targets);
             if self.offer_to_next(now, name, of, passed, targets, effects) {
                 room -= 1;
             }

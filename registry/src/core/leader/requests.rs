@@ -20,8 +20,8 @@ use crate::core::{
     table::{RequestNumber, Table},
 };
 
-/// So many requests of a session wait here, at most. A host has half as many without an answer: this keeps one that is not honest from
-/// filling the memory.
+/// So many requests of a session wait here, at most. A host has half as many without an answer. What is decided is kept until the
+/// host says that it knows: of that there is no bound.
 pub(super) const WAITING: usize = 2 * UNANSWERED;
 
 impl Leader {

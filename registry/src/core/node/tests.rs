@@ -424,3 +424,24 @@ fn a_registry_that_knows_of_a_former_session_only_does_not_have_its_incarnation_
     node.step(are("y", &["a"]));
     assert_eq!(node.step(NodeInput::Open(vec![session("b", 7, 1)])), [last("b", 7)]);
 }
+
+#[test]
+fn a_session_counts_as_the_last_one_again_once_the_store_went_back() {
+    let mut node = Node::new();
+    node.opens();
+    node.joins("x");
+    let (of_b, lineage) =
+        (NodeName::new("b").unwrap(), LineageId { number: LineageNumber(1), nonce: Nonce(7) });
+    let open = |incarnation, number| {
+        let (incarnation, number) = (Incarnation(incarnation), SessionNumber(number));
+        NodeInput::Open(vec![SessionId { node: of_b.clone(), incarnation, number }])
+    };
+    let last = |incarnation| NodeEffect::Confirmed(of_b.clone(), Incarnation(incarnation));
+    assert_eq!(node.step(open(7, 5)), [last(7)]);
+    assert_eq!(node.step(open(3, 4)), []);
+    let record = Lineage { id: lineage, greatest_lease: Duration::from_secs(10) };
+    let keys = ClusterKeys::new(&ClusterName::new("c").unwrap());
+    node.store.apply(&Transaction::new().put(keys.lineage(), record.to_value()));
+    node.waits(20);
+    assert_eq!(node.step(open(3, 4)), [last(3)]);
+}

@@ -57,6 +57,15 @@ fn look(reader: &TableReader, host: &AtomicU64, seen: &AtomicU64) -> u64 {
     }
 }
 
+/// Lets the reader end, also if the writer has failed.
+struct Over<'a>(&'a AtomicU64);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(HOSTS + 1, Ordering::Release);
+    }
+}
+
 #[test]
 fn of_two_names_of_a_host_that_is_gone_none_is_seen_held_after_the_other_was_seen_free() {
     let table = SharedTable::new(1, false);
@@ -65,6 +74,7 @@ fn of_two_names_of_a_host_that_is_gone_none_is_seen_held_after_the_other_was_see
     replica.base_on_nothing();
     let (host, seen) = (AtomicU64::new(0), AtomicU64::new(0));
     let mixtures = thread::scope(|scope| {
+        let over = Over(&host);
         let looking = scope.spawn(|| look(&reader, &host, &seen));
         for number in 1..=HOSTS {
             let register = |nth| Op::Register {
@@ -87,7 +97,7 @@ fn of_two_names_of_a_host_that_is_gone_none_is_seen_held_after_the_other_was_see
                 replica.proceed(1);
             }
         }
-        host.store(HOSTS + 1, Ordering::Release);
+        drop(over);
         looking.join().unwrap()
     });
     assert_eq!((mixtures, reader.count()), (0, 0));

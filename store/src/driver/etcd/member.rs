@@ -90,7 +90,7 @@ impl Member {
         let asked = AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
         let answer = match self.send(asked, None).await {
             Ok(answer) => answer,
-            // Whoever names a user of a cluster that asks nobody for a token gets on without.
+            // A cluster that asks nobody for a token needs none of a user that the URL names.
             Err(status) if status.message() == "etcdserver: authentication is not enabled" => return Ok(()),
             Err(status) => return Err(status),
         };

@@ -284,9 +284,13 @@ async fn leaving_is_over_in_time_also_if_a_peer_takes_nothing_and_the_next_ping_
     is_blocked.store(true, SeqCst);
     linked.a.send(linked.link, Lane::Control, "names", Bytes::from_static(b"x")).unwrap();
     // Its task has taken that, and is held up.
-    while lock(&handle.outbox).queued().0 > 0 {
+    for _ in 0..1000 {
+        if lock(&handle.outbox).queued().0 == 0 {
+            break;
+        }
         tokio::task::yield_now().await;
     }
+    assert_eq!(lock(&handle.outbox).queued().0, 0, "it is taken");
     let left = timeout(Duration::from_secs(60), linked.a.leave()).await;
     assert!(left.is_ok(), "it waits until the next ping is due");
 }
