@@ -71,7 +71,7 @@ const MAX_RANGE: u64 = 1_000_000;
 
 /// What every route here needs.
 #[derive(Clone)]
-struct Node {
+struct AdminState {
     hosted: Arc<Hosted>,
     /// Set when the node was told to leave, and has.
     left: watch::Sender<bool>,
@@ -100,7 +100,7 @@ pub(crate) fn routes(
         .route("/configure", post(configure))
         .route("/drain", post(drain))
         .route("/leave", post(leave))
-        .with_state(Node { hosted, left });
+        .with_state(AdminState { hosted, left });
     admin.routes(own).router()
 }
 
@@ -114,7 +114,7 @@ fn numbers(from: u64, to: u64) -> Result<std::ops::Range<u64>, Refusal> {
     Ok(from..to)
 }
 
-type Answer = Result<Json<Value>, Refusal>;
+type AdminAnswer = Result<Json<Value>, Refusal>;
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -145,7 +145,7 @@ fn how(shared: bool, when_lapsed: OnLapse, wait: Option<u64>) -> How {
     How { shared, tell: matches!(when_lapsed, OnLapse::Tell), moves: false, wait, meta: None }
 }
 
-async fn register(State(node): State<Node>, Body(body): Body<RegisterBody>) -> Answer {
+async fn register(State(node): State<AdminState>, Body(body): Body<RegisterBody>) -> AdminAnswer {
     let meta = body.meta.as_ref().map(Meta::new).transpose()?;
     let how = How { meta, moves: body.moves, ..how(body.shared, body.when_lapsed, body.wait_ms) };
     let before = node.hosted.registration(body.registry.as_deref(), &body.name).ok();
@@ -168,7 +168,7 @@ struct TransferBody {
     wait_ms: Option<u64>,
 }
 
-async fn transfer(State(node): State<Node>, Body(body): Body<TransferBody>) -> Answer {
+async fn transfer(State(node): State<AdminState>, Body(body): Body<TransferBody>) -> AdminAnswer {
     let wait = millis(body.wait_ms);
     let token = node.hosted.transfer(body.registry.as_deref(), &body.name, &body.to, wait).await?;
     Ok(Json(json!({"name": body.name, "node": body.to, "token": token})))
@@ -183,7 +183,7 @@ struct UpdateBody {
     registry: Option<String>,
 }
 
-async fn update(State(node): State<Node>, Body(body): Body<UpdateBody>) -> Answer {
+async fn update(State(node): State<AdminState>, Body(body): Body<UpdateBody>) -> AdminAnswer {
     let meta = body.meta.as_ref().map(Meta::new).transpose()?;
     let registration = node.hosted.registration(body.registry.as_deref(), &body.name)?;
     let revision = registration.update(body.expected, meta).await?;
@@ -205,7 +205,7 @@ struct RegisterManyBody {
     wait_ms: Option<u64>,
 }
 
-async fn register_many(State(node): State<Node>, Body(body): Body<RegisterManyBody>) -> Answer {
+async fn register_many(State(node): State<AdminState>, Body(body): Body<RegisterManyBody>) -> AdminAnswer {
     let started = Instant::now();
     let how = how(body.shared, body.when_lapsed, body.wait_ms);
     let mut registered = 0_u64;
@@ -244,12 +244,12 @@ struct NameBody {
     registry: Option<String>,
 }
 
-async fn unregister(State(node): State<Node>, Body(body): Body<NameBody>) -> Answer {
+async fn unregister(State(node): State<AdminState>, Body(body): Body<NameBody>) -> AdminAnswer {
     let position = node.hosted.unregister(body.registry.as_deref(), &body.name).await?;
     Ok(Json(json!({"name": body.name, "position": position})))
 }
 
-async fn end_actor(State(node): State<Node>, Body(body): Body<NameBody>) -> Answer {
+async fn end_actor(State(node): State<AdminState>, Body(body): Body<NameBody>) -> AdminAnswer {
     node.hosted.end_actor(body.registry.as_deref(), &body.name).await?;
     Ok(Json(json!({"name": body.name})))
 }
@@ -265,7 +265,7 @@ struct CallBody {
     registry: Option<String>,
 }
 
-async fn call(State(node): State<Node>, Body(body): Body<CallBody>) -> Answer {
+async fn call(State(node): State<AdminState>, Body(body): Body<CallBody>) -> AdminAnswer {
     let registry = node.hosted.registry(body.registry.as_deref())?;
     let wait = millis(body.wait_ms);
     let actor = if body.consistent {
@@ -291,7 +291,7 @@ struct RangeQuery {
     registry: Option<String>,
 }
 
-async fn contains_all(State(node): State<Node>, Query(query): Query<RangeQuery>) -> Answer {
+async fn contains_all(State(node): State<AdminState>, Query(query): Query<RangeQuery>) -> AdminAnswer {
     let registry = node.hosted.registry(query.registry.as_deref())?;
     let (mut present, mut missing, mut first_missing) = (0_u64, 0_u64, None);
     for number in numbers(query.from, query.to)? {
@@ -306,7 +306,7 @@ async fn contains_all(State(node): State<Node>, Query(query): Query<RangeQuery>)
     Ok(Json(json!({"present": present, "missing": missing, "first_missing": first_missing})))
 }
 
-async fn held(State(node): State<Node>) -> Answer {
+async fn held(State(node): State<AdminState>) -> AdminAnswer {
     Ok(Json(json!({"held": node.hosted.held()})))
 }
 
@@ -320,7 +320,7 @@ struct ConfigureBody {
     wait_ms: Option<u64>,
 }
 
-async fn configure(State(node): State<Node>, Body(body): Body<ConfigureBody>) -> Answer {
+async fn configure(State(node): State<AdminState>, Body(body): Body<ConfigureBody>) -> AdminAnswer {
     let registry = node.hosted.registry(body.registry.as_deref())?;
     let mut change = Settings::default();
     change.lock_timeout = body.lock_timeout_ms.map(Duration::from_millis);
@@ -333,7 +333,7 @@ async fn configure(State(node): State<Node>, Body(body): Body<ConfigureBody>) ->
     Ok(Json(json!({"settings": settings(&in_force)})))
 }
 
-async fn drain(State(node): State<Node>, _: Nothing) -> Answer {
+async fn drain(State(node): State<AdminState>, _: Nothing) -> AdminAnswer {
     let before = node.hosted.held();
     let mut said = match node.hosted.registries.first().drain().await {
         Drained::Led { by } => json!({"drained": "led", "by": by}),
@@ -347,7 +347,7 @@ async fn drain(State(node): State<Node>, _: Nothing) -> Answer {
     Ok(Json(said))
 }
 
-async fn leave(State(node): State<Node>, _: Nothing) -> Response {
+async fn leave(State(node): State<AdminState>, _: Nothing) -> Response {
     let registry = node.hosted.registries.first().clone();
     // Of its own: whoever asked may go away meanwhile, and the process has to end all the same.
     let leaving = tokio::spawn(async move {

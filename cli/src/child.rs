@@ -56,9 +56,13 @@ impl OwnedChild {
 
     /// Asks it to end in good order.
     pub(crate) fn terminate(&self) -> Result<()> {
+        self.signal(Signal::TERM)
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.context("a child has no process id")?, Signal::TERM)?;
-        Ok(())
+        Ok(kill_process(pid.context("a child has no process id")?, signal)?)
     }
 
     /// Waits until it has ended. `None`: it has not, in time.

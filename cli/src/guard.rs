@@ -26,7 +26,7 @@ mod handle;
 mod processes;
 mod watch;
 
-pub(crate) use core::{Ended, Report, Why};
+pub(crate) use core::{Ended, GuardReport, Why};
 pub(crate) use handle::GuardHandle;
 pub(crate) use processes::{kill_descendants, own_no_orphans};
 pub(crate) use watch::{GuardArgs, Owner, StartArgs, guard, start};

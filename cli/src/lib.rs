@@ -32,6 +32,7 @@ mod metrics;
 mod node_url;
 mod output;
 mod pause;
+mod processes;
 mod program;
 mod progress;
 mod reply;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use callsign::open_store;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::{child::OwnedChild, fenced::FencedCommits};
 
@@ -13,24 +13,14 @@ const HELD_UP: Duration = Duration::from_millis(700);
 /// How long a process that was caught in the middle of a commit goes on before it is stopped again.
 const CHECK_EVERY: Duration = Duration::from_millis(2);
 
-fn pid(child: &mut OwnedChild) -> Result<Pid> {
-    i32::try_from(child.child().id()).ok().and_then(Pid::from_raw).context("a child has no process id")
-}
-
 /// Stops all threads of a process, and says when by `now`, read just before. A process that is stopped within a commit to
 /// `SQLite` holds the file's lock; so it is tried again until a commit under `scratch` goes through.
-pub(crate) fn pause(
-    child: &mut OwnedChild,
-    store: &str,
-    scratch: &str,
-    now: impl Fn() -> u64,
-) -> Result<u64> {
-    let pid = pid(child)?;
+pub(crate) fn pause(child: &OwnedChild, store: &str, scratch: &str, now: impl Fn() -> u64) -> Result<u64> {
     let store = open_store(store)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for _ in 0..20 {
         let at = now();
-        kill_process(pid, Signal::STOP)?;
+        child.signal(Signal::STOP)?;
         let commits = async {
             let commits = FencedCommits::begin(store.clone(), scratch).await?;
             commits.remove().await
@@ -39,13 +29,13 @@ pub(crate) fn pause(
         if matches!(committed, Ok(Ok(()))) {
             return Ok(at);
         }
-        kill_process(pid, Signal::CONT)?;
+        child.signal(Signal::CONT)?;
         std::thread::sleep(CHECK_EVERY);
     }
     bail!("it always was writing to the store")
 }
 
 /// Has a process that was stopped go on.
-pub(crate) fn go_on(child: &mut OwnedChild) -> Result<()> {
-    Ok(kill_process(pid(child)?, Signal::CONT)?)
+pub(crate) fn go_on(child: &OwnedChild) -> Result<()> {
+    child.signal(Signal::CONT)
 }

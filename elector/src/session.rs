@@ -36,7 +36,7 @@ pub use crate::{
         timing::{self, SessionTiming, TimingError},
     },
     driver::{
-        session::{CarriesOut, LeaveError, NodeSession, OpenSessionError, Opening, Patience, Steps},
+        session::{CarriesOut, LeaveError, NodeSession, OpenSessionError, Patience, SessionOpening, Steps},
         trust::{Lapsed, TrustHandle},
     },
 };

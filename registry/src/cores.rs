@@ -3,7 +3,7 @@
 pub use crate::core::{
     caller::{Caller, CallerEffect, CallerInput},
     explained::Explained,
-    group::{GroupId, Membership},
+    group::{GroupId, MembershipName},
     host::OnTake,
     input::{
         Answer, Call, CallId, Drained, Effect, Event, Granted, Input, Now, OnLapse, OpId, StartedAs, TakenAs,

@@ -39,7 +39,7 @@ use crate::core::{
     tuning::Tuning,
 };
 
-type Rows = BTreeMap<Name, Row>;
+type FuzzRows = BTreeMap<Name, Row>;
 
 /// The nodes of the registry. The second is this one.
 const NODES: [&str; 3] = ["a", "b", "c"];
@@ -112,7 +112,7 @@ pub fn messages(bytes: &[u8]) {
 
 /// A member, its store, and nothing else.
 pub(crate) struct World {
-    pub(crate) registry: RegistryCore<Rows>,
+    pub(crate) registry: RegistryCore<FuzzRows>,
     store: Mvcc,
     keys: RegistryKeys,
     epoch: Epoch,
@@ -147,7 +147,7 @@ impl World {
                 counts_checks: false,
             },
         };
-        let registry = RegistryCore::of_member(config, Rows::new());
+        let registry = RegistryCore::of_member(config, FuzzRows::new());
         let (store, now) = (Mvcc::new(Limits::FOUNDATIONDB, 1000), Time(Duration::from_secs(1000)));
         let mut world =
             Self { registry, store, keys: keys(), epoch: Epoch(0), now, calls: 0, reads: 0, corrupt: vec![] };
@@ -312,7 +312,7 @@ fn row(nth: usize) -> MemberRow {
 
 /// Batches of a log, in pieces, offered to a replica as the next one, or, by the byte before them, as another one.
 pub fn log(bytes: &[u8]) {
-    let mut replica = Replica::new(node(1), Rows::new());
+    let mut replica = Replica::new(node(1), FuzzRows::new());
     for (nth, (what, piece)) in pieces(bytes).take(64).enumerate() {
         if let Ok(batch) = Batch::decode(piece) {
             assert_eq!(Batch::decode(&batch.encode()).as_ref(), Ok(&batch));

@@ -24,7 +24,7 @@ pub(crate) type Steps = Vec<Duration>;
 
 /// What one change of each kind takes.
 #[derive(Clone, Copy, Debug)]
-pub struct Cost {
+pub struct ChangeCost {
     /// A registration, until it is granted.
     pub register: Duration,
     /// Giving up a name that is held, until it is free.
@@ -34,7 +34,7 @@ pub struct Cost {
 }
 
 /// Registers so many names, so many at a time, gives them up, registers them again, and ends their actors.
-pub fn measure(names: u32, in_flight: u32) -> Cost {
+pub fn measure(names: u32, in_flight: u32) -> ChangeCost {
     let mut alone = Alone::new();
     let mut pass = |change: &dyn Fn(&mut Alone, u32)| {
         let began = processor_time();
@@ -50,7 +50,7 @@ pub fn measure(names: u32, in_flight: u32) -> Cost {
         (0, 0),
         "all names are free"
     );
-    Cost { register, unregister, end }
+    ChangeCost { register, unregister, end }
 }
 
 /// The steps of a node that has so many names of its own: while its session lapses, and while it is lost.
@@ -272,8 +272,8 @@ mod tests {
             few.push(measure(8000, 500));
             many.push(measure(8000, 8000));
         }
-        let least = |costs: &[Cost], of: fn(&Cost) -> Duration| costs.iter().map(of).min();
-        for of in [|c: &Cost| c.register, |c: &Cost| c.unregister, |c: &Cost| c.end] {
+        let least = |costs: &[ChangeCost], of: fn(&ChangeCost) -> Duration| costs.iter().map(of).min();
+        for of in [|c: &ChangeCost| c.register, |c: &ChangeCost| c.unregister, |c: &ChangeCost| c.end] {
             let (few, many) = (least(&few, of), least(&many, of));
             assert!(many < few.map(|few| 4 * few), "500 under way: {few:?} each; 8000: {many:?}");
         }

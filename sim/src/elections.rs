@@ -1,9 +1,10 @@
 //! Elections: campaigns and the lease's operations as they ship, over the store as it ships, in a world of their own.
 //!
-//! A [`World`] is a value: machines with clocks of their own, a process on each with its campaign, its role, its worker and
-//! its subscribers, a store, and a sink that checks epochs. [`World::apply`] does one [`Action`]; what is not possible is not
-//! done. A [`Scheduler`] draws actions from a seed, [`run()`] lets it go on for a while, heals everything, and looks at what
-//! is left. The [`Judge`] sees true time, every commit, every answer and every handle, which nobody in the world does.
+//! An [`ElectionWorld`] is a value: machines with clocks of their own, a process on each with its campaign, its role,
+//! its worker and its subscribers, a store, and a sink that checks epochs. [`ElectionWorld::apply`] does one
+//! [`ElectionAction`]; what is not possible is not done. An [`ElectionScheduler`] draws actions from a seed, [`run()`]
+//! lets it go on for a while, heals everything, and looks at what is left. The [`Judge`] sees true time, every commit,
+//! every answer and every handle, which nobody in the world does.
 //!
 //! The checks are those of the design, by the same names (Inv1 to Inv14; Inv15 is the registry's, Inv16 is what a sweep must meet).
 
@@ -21,15 +22,18 @@ mod trace;
 mod world;
 
 pub use self::{
-    action::{Action, Channel, Fate, Order, Slot},
-    checks::{Check, Counts},
+    action::{Channel, ElectionAction, ElectionFate, Order, Slot},
+    checks::{Check, ElectionCounts},
     judge::Judge,
-    process::{Asking, Author, Doing, Intent, Kind, Pending, Process, Request, Role, Subscriber, Watch},
-    run::{Plan, Ran, Swept, replay, run, run_caught},
-    scheduler::Scheduler,
-    setup::{DRIFT_PPM, Faults, Rates, Scenario, Seated, Setup},
-    space::{Budget, SMALL, Small, State},
-    trace::Trace,
-    world::{Machine, Orphan, Sink, World, Written},
+    process::{
+        Asking, Author, Doing, ElectionProcess, ElectionRequest, Intent, OracleCallKind, Pending, Role,
+        Subscriber, Watch,
+    },
+    run::{ElectionPlan, ElectionRan, ElectionSwept, replay, run, run_caught},
+    scheduler::ElectionScheduler,
+    setup::{DRIFT_PPM, ElectionFaults, ElectionScenario, ElectionSetup, Rates, SeatedMember},
+    space::{ElectionBudget, SMALL, Small, SpaceState},
+    trace::ElectionTrace,
+    world::{ElectionMachine, ElectionOrphan, ElectionWorld, Sink, Written},
 };
 pub use crate::sweep::sweep;

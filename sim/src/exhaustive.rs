@@ -94,19 +94,19 @@ const fn free(limits: Limits) -> Limits {
 /// The spaces: three members, two names, two concurrent claims or starts or one take, and each pair of faults. The counts are exact: an action
 /// that is lost, or one too many, shows.
 pub const SPACES: &[Limits] = &[
-    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (183_175, 201_129))),
-    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (189_207, 209_741))),
-    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (344_400, 425_154))),
-    small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (295_937, 356_747))),
-    small(take(limits("take-crash", [1, 0, 0, 0], 700, (12_667, 13_102)))),
-    small(take(limits("take-crash-unknown", [1, 0, 0, 1], 300, (18_749, 21_385)))),
-    small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (30_937, 34_812)))),
-    small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (26_655, 33_803))))),
-    small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (55_471, 66_946)))),
-    limits("crash-restart", [1, 1, 0, 0], 1000, (2_506_100, 2_685_316)),
-    limits("crash-cut", [1, 0, 1, 0], 500, (3_777_054, 3_969_505)),
-    free(limits("cut-unknown", [0, 0, 1, 1], 200, (2_641_078, 3_752_128))),
-    limits("restart-unknown", [1, 1, 0, 1], 450, (4_143_198, 4_867_627)),
+    small(limits("small-crash-restart", [1, 1, 0, 0], 300, (177_696, 194_167))),
+    small(limits("small-crash-cut", [1, 0, 1, 0], 30, (171_197, 190_824))),
+    small(limits("small-cut-unknown", [0, 0, 1, 1], 300, (303_335, 368_175))),
+    small(limits("small-restart-unknown", [1, 1, 0, 1], 30, (286_694, 346_867))),
+    small(take(limits("take-crash", [1, 0, 0, 0], 700, (8_692, 9_027)))),
+    small(take(limits("take-crash-unknown", [1, 0, 0, 1], 300, (17_938, 20_571)))),
+    small(take(limits("take-cut-unknown", [0, 0, 1, 1], 300, (30_528, 34_434)))),
+    small(resign(take(limits("take-unknown-leader", [0, 0, 0, 1], 300, (22_828, 29_952))))),
+    small(start(limits("start-crash-unknown", [1, 0, 0, 1], 300, (49_102, 59_016)))),
+    limits("crash-restart", [1, 1, 0, 0], 1000, (2_323_198, 2_493_768)),
+    limits("crash-cut", [1, 0, 1, 0], 500, (2_723_955, 2_867_833)),
+    free(limits("cut-unknown", [0, 0, 1, 1], 200, (2_941_701, 4_178_726))),
+    limits("restart-unknown", [1, 1, 0, 1], 450, (3_016_805, 3_540_749)),
 ];
 
 /// A state: a world, and what is left.

@@ -33,7 +33,7 @@
 
 use std::fmt::{self, Display};
 
-use order::{Order, Ordered};
+use order::{OrderSearch, Ordered};
 
 mod explain;
 mod order;
@@ -199,7 +199,7 @@ pub enum Seen {
 /// What the checker found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Verdict {
+pub enum LinearVerdict {
     /// Every name's calls can be put in order.
     Linearizable(Stats),
     /// Those of one name cannot.
@@ -240,7 +240,7 @@ pub struct Offence {
 #[derive(Debug)]
 pub struct Checker {
     limit: usize,
-    order: Order,
+    order: OrderSearch,
 }
 
 impl Default for Checker {
@@ -252,11 +252,11 @@ impl Default for Checker {
 impl Checker {
     /// A checker that gives up a name after so many partial orders.
     pub fn with_limit(limit: usize) -> Self {
-        Checker { limit, order: Order::default() }
+        Checker { limit, order: OrderSearch::default() }
     }
 
     /// Checks a history, given as the calls of each name, in any order.
-    pub fn check<'a, N: Display>(&mut self, names: impl IntoIterator<Item = (N, &'a [Op])>) -> Verdict {
+    pub fn check<'a, N: Display>(&mut self, names: impl IntoIterator<Item = (N, &'a [Op])>) -> LinearVerdict {
         let mut stats = Stats::default();
         for (name, ops) in names {
             match self.order.find(ops, self.limit) {
@@ -267,21 +267,23 @@ impl Checker {
                 }
                 Ordered::No => {
                     let (core, others) = explain::core(ops, &mut self.order, self.limit);
-                    return Verdict::NotLinearizable(Box::new(Offence {
+                    return LinearVerdict::NotLinearizable(Box::new(Offence {
                         name: name.to_string(),
                         ops: core,
                         others,
                     }));
                 }
-                Ordered::GaveUp { explored } => return Verdict::GaveUp { name: name.to_string(), explored },
+                Ordered::GaveUp { explored } => {
+                    return LinearVerdict::GaveUp { name: name.to_string(), explored };
+                }
             }
         }
-        Verdict::Linearizable(stats)
+        LinearVerdict::Linearizable(stats)
     }
 }
 
 /// Checks one history; see [`Checker::check`].
-pub fn check<'a, N: Display>(names: impl IntoIterator<Item = (N, &'a [Op])>) -> Verdict {
+pub fn check<'a, N: Display>(names: impl IntoIterator<Item = (N, &'a [Op])>) -> LinearVerdict {
     Checker::default().check(names)
 }
 

@@ -35,7 +35,7 @@ use callsign::{
     Meta,
     cores::{CallId, RequestNumber},
 };
-use callsign_elector::record::{LogEnd, SessionRecord};
+use callsign_elector::record::{LogEnd, MemberRow, SessionRecord};
 use callsign_store::{
     CommitOutcome, Key, Read,
     ids::{Epoch, Incarnation, NodeName, Nonce, Position, Sequence, SessionId, SessionNumber, Token},
@@ -46,13 +46,13 @@ use callsign_transport::Permits;
 pub(crate) use self::duties::owed;
 pub use self::watches::Judged;
 pub use self::{
-    answers::{Claimant, Outcome, Told},
-    counts::{Check, Counts},
+    answers::{ActorNumber, Outcome, Told},
+    counts::{Check, CheckCounts},
 };
-use crate::world::{Acting, Action, CoreId, NameId, NodeId, Violation, World};
+use crate::world::{Action, CallerRegistration, CoreId, NameId, NodeId, Violation, World};
 
 /// A core of a process.
-type Author = (NodeId, Incarnation, CoreId);
+type ProcessCore = (NodeId, Incarnation, CoreId);
 
 /// With its token: who holds a name whose actor is being started.
 const STARTING: u64 = 1 << 63;
@@ -91,7 +91,7 @@ pub(crate) struct Span {
 
 /// What was seen of a process last.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct ProcessSeen {
     incarnation: Option<Incarnation>,
     position: Position,
     is_based: bool,
@@ -101,7 +101,7 @@ struct Seen {
 
 /// What kind of thing was noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NoteKind {
     /// A message arrived.
     Message,
     /// A transaction was committed.
@@ -116,7 +116,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Note {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: NoteKind,
     /// After how many actions.
     pub step: u64,
     /// When.
@@ -132,7 +132,7 @@ pub struct Note {
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
     keys: Arc<Keys>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: CheckCounts,
     pub(crate) violation: Option<Violation>,
     notes: Option<Vec<Note>>,
     may_trust_the_closed: bool,
@@ -165,7 +165,9 @@ pub(crate) struct Inner {
     /// For which actors they asked.
     voided_of: BTreeSet<u64>,
 
-    seen: Vec<Seen>,
+    seen: Vec<ProcessSeen>,
+    /// The rows of the others that the elector of each node showed last.
+    viewed: BTreeMap<NodeId, BTreeMap<NodeName, MemberRow>>,
     pub(crate) told: Vec<Told>,
     open_calls: BTreeMap<CallId, usize>,
     /// Actors that ended, and at which step.
@@ -206,7 +208,7 @@ pub(crate) struct Inner {
     /// The incarnations of a node that a process was linked to, or told of; and which of them last.
     linked: BTreeMap<(Incarnation, NodeName), (u64, BTreeSet<u64>)>,
     /// How many commits in a row were not done for a core, by the first key that they write, and since when.
-    refused: BTreeMap<Author, BTreeMap<Option<Key>, (u32, Duration)>>,
+    refused: BTreeMap<ProcessCore, BTreeMap<Option<Key>, (u32, Duration)>>,
     /// What each process's session asked for last, how often in a row, and since when.
     read: BTreeMap<Incarnation, (Arc<Vec<Read>>, u32, Duration)>,
     /// Processes whose members have left.
@@ -244,7 +246,7 @@ impl Oracle {
         let known = Keys { all: keys.clone(), term: keys.term(), lock: keys.lock(), floor: keys.floor() };
         Self(Some(Arc::new(Inner {
             keys: Arc::new(known),
-            counts: Counts::default(),
+            counts: CheckCounts::default(),
             violation: None,
             notes: None,
             may_trust_the_closed: false,
@@ -269,7 +271,8 @@ impl Oracle {
             losses: losses::Losses::default(),
             voided: BTreeSet::new(),
             voided_of: BTreeSet::new(),
-            seen: vec![Seen::default(); nodes],
+            seen: vec![ProcessSeen::default(); nodes],
+            viewed: BTreeMap::new(),
             told: Vec::new(),
             open_calls: BTreeMap::new(),
             ended: BTreeMap::new(),
@@ -319,14 +322,14 @@ impl Oracle {
     }
 
     /// How often each check was exercised.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> CheckCounts {
         self.inner().map(|inner| inner.counts.clone()).unwrap_or_default()
     }
 
     /// Forgets what was exercised so far.
     pub(crate) fn forget_counts(&mut self) {
         if let Some(inner) = self.edit() {
-            inner.counts = Counts::default();
+            inner.counts = CheckCounts::default();
         }
     }
 
@@ -355,22 +358,22 @@ impl Oracle {
     }
 
     pub(crate) fn note(&mut self, node: NodeId, what: impl FnOnce() -> String) {
-        self.note_as(Kind::Event, Some(node), None, what);
+        self.note_as(NoteKind::Event, Some(node), None, what);
     }
 
     pub(crate) fn note_message(&mut self, from: NodeId, to: NodeId, what: impl FnOnce() -> String) {
-        self.note_as(Kind::Message, Some(to), Some(from), what);
+        self.note_as(NoteKind::Message, Some(to), Some(from), what);
     }
 
     pub(crate) fn note_fault(&mut self, action: &Action) {
         if action.is_fault() {
-            self.note_as(Kind::Fault, None, None, || format!("{action:?}"));
+            self.note_as(NoteKind::Fault, None, None, || format!("{action:?}"));
         }
     }
 
     fn note_as(
         &mut self,
-        kind: Kind,
+        kind: NoteKind,
         node: Option<NodeId>,
         from: Option<NodeId>,
         what: impl FnOnce() -> String,
@@ -397,7 +400,7 @@ impl Oracle {
     }
 
     pub(crate) fn landed(&mut self, outcome: &CommitOutcome) {
-        self.note_as(Kind::Commit, None, None, || format!("a transaction given up lands: {outcome:?}"));
+        self.note_as(NoteKind::Commit, None, None, || format!("a transaction given up lands: {outcome:?}"));
         if matches!(outcome, CommitOutcome::Committed(_)) {
             self.count(Check::OrphanLanded);
         }
@@ -434,7 +437,7 @@ impl Oracle {
     }
 
     /// A node gives up a name, or all; `acting` is a registration of it whose check passes.
-    pub(crate) fn gives_up(&mut self, node: NodeId, acting: Option<&Acting>) {
+    pub(crate) fn gives_up(&mut self, node: NodeId, acting: Option<&CallerRegistration>) {
         self.count(Check::FlaggedFirst);
         if let Some(acting) = acting {
             self.fail(Check::FlaggedFirst, || {

@@ -24,7 +24,7 @@ pub mod place;
 pub mod replay;
 
 pub use self::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     merged::Breach,
     replay::ReplayError,
 };
@@ -47,7 +47,7 @@ pub struct Report {
     /// How many ended in good order, behind a whole step, and within one.
     pub endings: [usize; 3],
     /// How often each check was exercised.
-    pub counts: Counts,
+    pub counts: RecordingCounts,
 }
 
 impl fmt::Display for Report {
@@ -172,7 +172,7 @@ pub fn check_messages(dir: &Path) -> Result<u64, CheckError> {
             ways.step(&begin.at(frame), &step.input, &step.effects, messages);
         }
     }
-    let (mut counts, mut breaches) = (Counts::default(), Vec::new());
+    let (mut counts, mut breaches) = (RecordingCounts::default(), Vec::new());
     for messages in registries.into_values() {
         messages.finish(&mut counts, &mut breaches);
     }

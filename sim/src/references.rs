@@ -22,7 +22,7 @@ const STEPS: usize = 300;
 
 /// What was found to be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub struct ReferenceViolation {
     /// Which check.
     pub check: &'static str,
     /// In words.
@@ -36,7 +36,7 @@ struct Link {
     words: VecDeque<Said>,
 }
 
-struct World {
+struct ReferenceWorld {
     rng: Rng,
     /// The node of the actors.
     home: Side,
@@ -47,8 +47,8 @@ struct World {
 }
 
 /// Runs a seed: what was found to be wrong, if anything.
-pub fn run(seed: u64) -> Option<Violation> {
-    let mut world = World {
+pub fn run(seed: u64) -> Option<ReferenceViolation> {
+    let mut world = ReferenceWorld {
         rng: Rng::new(seed),
         home: inhabited(),
         holders: vec![Side::default(); HOLDERS],
@@ -56,7 +56,7 @@ pub fn run(seed: u64) -> Option<Violation> {
         last: 0,
     };
     let Broken { rule, what } = world.run().err()?;
-    Some(Violation { check: rule.name(), what })
+    Some(ReferenceViolation { check: rule.name(), what })
 }
 
 fn inhabited() -> Side {
@@ -81,7 +81,7 @@ impl Rule {
     }
 }
 
-impl World {
+impl ReferenceWorld {
     fn run(&mut self) -> Result<(), Broken> {
         for _ in 0..STEPS {
             self.act()?;

@@ -35,7 +35,7 @@ pub fn rows() -> &'static [Row] {
 
 /// A test that shows a row.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shown {
+pub struct ShowingTest {
     /// The test binary, as the test runner names it. Empty where the runner does not say it.
     pub binary: String,
     /// The test, with the modules that it is in.
@@ -48,7 +48,7 @@ pub struct Shown {
 pub struct NotAList(#[from] serde_json::Error);
 
 /// What `cargo nextest list --message-format json` printed: every test that runs unless it is asked not to.
-pub fn listed_by_nextest(json: &str) -> Result<Vec<Shown>, NotAList> {
+pub fn listed_by_nextest(json: &str) -> Result<Vec<ShowingTest>, NotAList> {
     #[derive(serde::Deserialize)]
     struct List {
         #[serde(rename = "rust-suites")]
@@ -66,20 +66,20 @@ pub fn listed_by_nextest(json: &str) -> Result<Vec<Shown>, NotAList> {
     let mut tests = Vec::new();
     for (binary, suite) in list.suites {
         let run = suite.testcases.into_iter().filter(|(_, case)| !case.ignored);
-        tests.extend(run.map(|(test, _)| Shown { binary: binary.clone(), test }));
+        tests.extend(run.map(|(test, _)| ShowingTest { binary: binary.clone(), test }));
     }
     Ok(tests)
 }
 
 /// What `cargo test -- --list --format terse` printed. Ignored tests are in it, too.
-pub fn listed_by_cargo(text: &str) -> Vec<Shown> {
+pub fn listed_by_cargo(text: &str) -> Vec<ShowingTest> {
     let tests = text.lines().filter_map(|line| line.strip_suffix(": test"));
-    tests.map(|test| Shown { binary: String::new(), test: test.to_owned() }).collect()
+    tests.map(|test| ShowingTest { binary: String::new(), test: test.to_owned() }).collect()
 }
 
 /// Which of these tests show which row. A row that does not exist is a mistake in the name of a test.
-pub fn shown(tests: Vec<Shown>) -> BTreeMap<String, Vec<Shown>> {
-    let mut found = BTreeMap::<String, Vec<Shown>>::new();
+pub fn shown(tests: Vec<ShowingTest>) -> BTreeMap<String, Vec<ShowingTest>> {
+    let mut found = BTreeMap::<String, Vec<ShowingTest>>::new();
     for test in tests {
         let function = test.test.rsplit("::").next().unwrap_or_default();
         // Only what comes before the words: `f5_f12_an_entry_...`.

@@ -28,7 +28,7 @@ use crate::{
 const REST: u32 = 8000;
 
 /// What came of a run.
-pub type Ran = crate::simulated::Ran<Scenario>;
+pub type RegistryRan = crate::simulated::Ran<Scenario>;
 
 impl Simulated for Scenario {
     type Action = Action;
@@ -40,7 +40,7 @@ impl Simulated for Scenario {
         action.kind()
     }
 
-    fn run(self, seed: u64, templates: &mut Templates) -> Ran {
+    fn run(self, seed: u64, templates: &mut Templates) -> RegistryRan {
         run(self, seed, templates)
     }
 }
@@ -135,7 +135,7 @@ pub fn formed_of(mut world: World, kind: u64) -> World {
 }
 
 /// Runs a seed.
-pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
+pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> RegistryRan {
     let mut rng = Rng::new(seed);
     let profile = scenario.profile(seed, &mut rng);
     let mut world = templates.world(&profile, seed % 8);
@@ -172,7 +172,13 @@ pub fn run(scenario: Scenario, seed: u64, templates: &mut Templates) -> Ran {
     }
     let faulty = trace.len();
     finish(&mut world, &mut scheduler, &mut trace);
-    Ran { seed, faulty, counts: world.oracle.counts(), violation: world.oracle.violation().cloned(), trace }
+    RegistryRan {
+        seed,
+        faulty,
+        counts: world.oracle.counts(),
+        violation: world.oracle.violation().cloned(),
+        trace,
+    }
 }
 
 /// Replays a trace on the world of a seed, and finishes as a run does if the trace ends before its end.

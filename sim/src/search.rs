@@ -51,7 +51,7 @@ pub trait Space {
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct Outcome<A> {
+pub struct SearchOutcome<A> {
     /// States with different fingerprints.
     pub unique: usize,
     /// States made, repeats included.
@@ -61,14 +61,14 @@ pub struct Outcome<A> {
     /// Whether the canary was met.
     pub canary: bool,
     /// The way to the nearest state that breaks a rule.
-    pub violation: Option<Trace<A>>,
+    pub violation: Option<StatePath<A>>,
     /// Whether every state was looked at. Never so with a violation.
     pub complete: bool,
 }
 
 /// The way to a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace<A> {
+pub struct StatePath<A> {
     /// Which of the initial states.
     pub initial: usize,
     /// What happened then.
@@ -91,7 +91,7 @@ fn distinct<S: Space>(space: &S) -> Vec<(usize, S::State)> {
     states
 }
 
-impl<A: Debug> Display for Trace<A> {
+impl<A: Debug> Display for StatePath<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "from initial state {}:", self.initial)?;
         for (step, action) in self.actions.iter().enumerate() {

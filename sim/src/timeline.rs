@@ -3,7 +3,7 @@
 
 use crate::{
     drawing::Drawing,
-    oracle::{Kind, Note},
+    oracle::{Note, NoteKind},
     world::{Violation, World},
 };
 
@@ -42,17 +42,17 @@ fn draw_notes(title: &str, names: &[String], notes: &[Note], violation: Option<&
             drawing.text(&[("x", &4), ("y", &y)], &format!("{:.4} s", note.at.as_secs_f64()), None);
         }
         let lane = match (note.kind, note.node) {
-            (Kind::Fault, _) => outside,
-            (Kind::Commit, _) | (_, None) => store,
+            (NoteKind::Fault, _) => outside,
+            (NoteKind::Commit, _) | (_, None) => store,
             (_, Some(node)) => usize::from(node),
         };
         let class = match note.kind {
-            Kind::Message => "message",
-            Kind::Commit => "commit",
+            NoteKind::Message => "message",
+            NoteKind::Commit => "commit",
             _ => "",
         };
         let from = match note.kind {
-            Kind::Commit => note.node.or(note.from),
+            NoteKind::Commit => note.node.or(note.from),
             _ => note.from,
         };
         if let Some(from) = from.filter(|from| usize::from(*from) != lane && !class.is_empty()) {
@@ -60,7 +60,7 @@ fn draw_notes(title: &str, names: &[String], notes: &[Note], violation: Option<&
             let up = y - ROW / 2;
             drawing.line(&[("class", &class), ("x1", &x1), ("y1", &up), ("x2", &x2), ("y2", &y)]);
         }
-        let class = if note.kind == Kind::Fault { "fault" } else { "" };
+        let class = if note.kind == NoteKind::Fault { "fault" } else { "" };
         let short: String = note.what.chars().take(27).collect();
         let title = format!("step {}: {}", note.step, note.what);
         drawing.text(&[("class", &class), ("x", &(x_of(lane) + 4)), ("y", &(y + 4))], &short, Some(&title));
@@ -83,17 +83,17 @@ mod tests {
 
     use super::*;
 
-    fn note(kind: Kind, node: Option<u8>, from: Option<u8>, what: &str) -> Note {
+    fn note(kind: NoteKind, node: Option<u8>, from: Option<u8>, what: &str) -> Note {
         Note { step: 1, at: Duration::from_millis(5), kind, node, from, what: what.to_owned() }
     }
 
     #[test]
     fn everything_noted_is_on_the_page_and_nothing_of_it_is_markup() {
         let notes = [
-            note(Kind::Message, Some(1), Some(0), "replicate <script>"),
-            note(Kind::Commit, Some(0), None, "log/7 & more"),
-            note(Kind::Fault, Some(1), None, "crash"),
-            note(Kind::Event, Some(0), None, "a \"quoted\" event"),
+            note(NoteKind::Message, Some(1), Some(0), "replicate <script>"),
+            note(NoteKind::Commit, Some(0), None, "log/7 & more"),
+            note(NoteKind::Fault, Some(1), None, "crash"),
+            note(NoteKind::Event, Some(0), None, "a \"quoted\" event"),
         ];
         let wrong = Violation { check: "one trusted holder of each name", what: "n1 < n2".to_owned() };
         let page = draw_notes("seed 7", &["a".into(), "b".into()], &notes, Some(&wrong));

@@ -46,12 +46,12 @@ use callsign_transport::{LinkTiming, Permits};
 pub(crate) use self::groups::{group_of_id, is_member, limit_of};
 pub use self::{
     action::{Action, CoreId, Fate},
-    calls::{Asked, Grant, Want, name_of, name_of_id, number_of},
+    calls::{Asked, GrantedName, Want, name_of, name_of_id, number_of},
     clock::NodeClock,
     groups::NameId,
     links::{Conn, End, Frame},
     moves::OfferOut,
-    process::{Acting, Op, OpAnswer, Parts, Process, Request},
+    process::{CallerRegistration, OpAnswer, Parts, Request, SimulatedProcess, StoreOp},
     referring::{Address, Referring},
     starts::Running,
     store::Orphan,
@@ -190,7 +190,7 @@ impl Setup {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     /// What runs on it.
-    pub process: Option<Shared<Process>>,
+    pub process: Option<Shared<SimulatedProcess>>,
     /// What it may do by the certificate that is on it.
     pub permits: Permits,
     /// Its clock.
@@ -319,16 +319,16 @@ impl World {
     }
 
     /// What runs on a node.
-    pub fn process(&self, node: NodeId) -> Option<&Process> {
+    pub fn process(&self, node: NodeId) -> Option<&SimulatedProcess> {
         Some(self.nodes.get(usize::from(node))?.process.as_ref()?)
     }
 
-    fn process_mut(&mut self, node: NodeId) -> Option<&mut Process> {
+    fn process_mut(&mut self, node: NodeId) -> Option<&mut SimulatedProcess> {
         self.nodes.get_mut(usize::from(node))?.process.as_mut().map(Shared::edit)
     }
 
     /// What runs on a node and takes inputs.
-    pub fn awake(&self, node: NodeId) -> Option<&Process> {
+    pub fn awake(&self, node: NodeId) -> Option<&SimulatedProcess> {
         self.process(node).filter(|process| !process.paused)
     }
 

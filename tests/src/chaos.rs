@@ -34,7 +34,7 @@ pub use callsign_sim::histories::{event, judge};
 use self::{
     event::At,
     nemesis::{Aim, Kind},
-    report::Report,
+    report::ChaosReport,
     schedule::{AtWhom, Planned, plan},
     world::{Setup, World},
 };
@@ -50,7 +50,7 @@ const HEALED: Duration = Duration::from_secs(60);
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ChaosOptions {
     /// For how long faults come.
     pub time: Duration,
     /// Decides the schedule.
@@ -128,7 +128,7 @@ pub(crate) fn make_directory(directory: &Path) -> Result<()> {
 }
 
 /// Runs, and judges. `say` is told what happens meanwhile.
-pub fn run(options: &Options, say: &mut dyn FnMut(Said<'_>)) -> Result<Report> {
+pub fn run(options: &ChaosOptions, say: &mut dyn FnMut(Said<'_>)) -> Result<ChaosReport> {
     make_directory(&options.directory)?;
     let program = std::env::current_exe().context("a running program has a file")?;
     let mut missing = Vec::new();

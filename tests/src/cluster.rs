@@ -338,9 +338,9 @@ impl Cluster {
 }
 
 /// Name to incarnation and token.
-type Holders = BTreeMap<String, (u64, u64)>;
+type HoldersByName = BTreeMap<String, (u64, u64)>;
 
-fn held_by(life: &Life, history: &History) -> Result<Holders, String> {
+fn held_by(life: &Life, history: &History) -> Result<HoldersByName, String> {
     let asked = Instant::now();
     let body = life.client.get("/held", &[]).result()?;
     note(history, life, asked, Answer::Ok(body.clone()));
@@ -349,7 +349,7 @@ fn held_by(life: &Life, history: &History) -> Result<Holders, String> {
     Ok(trusted.filter_map(|held| holder(held, Some(life.incarnation))).collect())
 }
 
-fn entries(node: &NodeProcess) -> Result<Holders, String> {
+fn entries(node: &NodeProcess) -> Result<HoldersByName, String> {
     let body = node.client.get("/entries", &[]).result()?;
     let entries = body["entries"].as_array().cloned().unwrap_or_default();
     Ok(entries.iter().filter_map(|entry| holder(entry, None)).collect())
@@ -361,8 +361,8 @@ fn holder(value: &Value, incarnation: Option<u64>) -> Option<(String, (u64, u64)
     Some((value["name"].as_str()?.to_owned(), (incarnation, value["token"].as_u64()?)))
 }
 
-fn differences(node: &str, found: &Holders, held: &Holders) -> String {
-    let only = |these: &Holders, those: &Holders| {
+fn differences(node: &str, found: &HoldersByName, held: &HoldersByName) -> String {
+    let only = |these: &HoldersByName, those: &HoldersByName| {
         let only = these.iter().filter(|(name, holder)| those.get(*name) != Some(holder));
         format!("{:?}", only.collect::<Vec<_>>())
     };

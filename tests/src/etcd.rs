@@ -202,10 +202,10 @@ fn size_of(directory: &Path) -> u64 {
 
 /// What stands before the peers' port of each member. Clones are the same gates.
 #[derive(Clone, Default)]
-struct Gates(Arc<Mutex<State>>);
+struct Gates(Arc<Mutex<GatesState>>);
 
 #[derive(Default)]
-struct State {
+struct GatesState {
     /// Who is cut off: its number, and what it calls itself.
     cut: Option<(usize, String)>,
     next: u64,
@@ -219,7 +219,7 @@ struct Passage {
     ends: [TcpStream; 2],
 }
 
-impl State {
+impl GatesState {
     fn lets_through(&self, from: Option<&str>, to: usize) -> bool {
         self.cut.as_ref().is_none_or(|(member, name)| {
             // Who does not say who it is may be the one.
@@ -229,7 +229,7 @@ impl State {
 }
 
 impl Gates {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GatesState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -247,13 +247,10 @@ impl NodeProcess {
         self.signal(Signal::HUP);
     }
 
-    fn pid(&self) -> Pid {
-        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a process id")
-    }
-
     fn signal(&self, signal: Signal) {
         assert!(self.ended.is_none(), "{} has ended", self.name);
-        kill_process(self.pid(), signal).expect("a child that was not waited for can be signalled");
+        kill_process(as_pid(self.child.id()), signal)
+            .expect("a child that was not waited for can be signalled");
     }
 
     /// Kills it (SIGKILL) and waits until it is dead. Its life ends at the moment before.
@@ -267,7 +264,7 @@ impl NodeProcess {
     /// Stops it (SIGSTOP), and waits until none of its threads runs.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
-        wait_until_stopped(self.pid());
+        wait_until_stopped(self.child.id());
     }
 
     /// Lets it go on (SIGCONT).
@@ -309,11 +306,15 @@ impl NodeProcess {
     }
 }
 
+/// The id of a process that was started, for signals.
+pub(crate) fn as_pid(pid: u32) -> Pid {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id")
+}
+
 /// Waits until none of a process's threads runs.
-pub(crate) fn wait_until_stopped(pid: Pid) {
+pub(crate) fn wait_until_stopped(pid: u32) {
     eventually("every thread is stopped", Duration::from_secs(10), || {
-        let tasks =
-            fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).map_err(|e| e.to_string())?;
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).map_err(|e| e.to_string())?;
         for task in tasks.flatten() {
             let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
             // PID (NAME) STATE

@@ -31,7 +31,7 @@ pub(crate) fn current(directory: &Directory, node: &str) -> Option<Arc<Life>> {
 }
 
 #[derive(Deserialize)]
-struct Held {
+struct HeldName {
     name: String,
     token: u64,
     trusted: bool,
@@ -39,7 +39,7 @@ struct Held {
 
 #[derive(Deserialize)]
 struct AllHeld {
-    held: Vec<Held>,
+    held: Vec<HeldName>,
 }
 
 /// Asks every node what it holds, until it is dropped.
@@ -78,7 +78,7 @@ pub(crate) fn note(history: &History, life: &Life, asked: Instant, answer: Answe
     let Ok(AllHeld { held }) = serde_json::from_value(body) else {
         return history.breach(format!("{} answers /held in another form", life.node));
     };
-    for Held { name, token, trusted } in held {
+    for HeldName { name, token, trusted } in held {
         history.held(life, &name, token, span, trusted);
     }
 }

@@ -8,11 +8,11 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Signal, kill_process, kill_process_group};
 
 use crate::{
     binary,
-    process::{Stopped, kill, wait_until_stopped},
+    process::{Stopped, as_pid, kill, wait_until_stopped},
     programs::Place,
     store::TestStore,
     store_view::StoreView,
@@ -255,7 +255,7 @@ impl Runner {
     /// Stops it and its group (SIGSTOP), and waits until none of its threads runs.
     pub fn stop(&self) {
         kill_process_group(as_pid(self.pid()), Signal::STOP).expect("the process is there");
-        wait_until_stopped(as_pid(self.pid()));
+        wait_until_stopped(self.pid());
     }
 
     /// Lets it go on (SIGCONT).
@@ -299,10 +299,6 @@ impl Drop for Runner {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-fn as_pid(pid: u32) -> Pid {
-    i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id")
 }
 
 /// Sends a signal to a process that is there.

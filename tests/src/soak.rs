@@ -26,8 +26,8 @@ mod tails;
 use self::{
     changes::{Change, Changes},
     measures::{Measures, Of, Row, What},
-    report::{Report, Window},
-    store::Counts,
+    report::{SoakReport, Window},
+    store::RowCounts,
     tails::Tails,
 };
 use crate::{
@@ -67,7 +67,7 @@ const NEEDED: [&str; 8] = [
 
 /// What to do.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SoakOptions {
     /// For how long it is measured.
     pub time: Duration,
     /// Decides which node goes when, and what clients do.
@@ -84,7 +84,7 @@ pub struct Options {
     pub directory: PathBuf,
 }
 
-impl Options {
+impl SoakOptions {
     /// Between the return of a node and the next one that goes.
     fn change_interval(&self) -> Duration {
         (self.time / 12).clamp(Duration::from_secs(2), Duration::from_secs(15))
@@ -117,7 +117,7 @@ enum Going {
 }
 
 /// Runs, and judges. `say` is told what happens meanwhile.
-pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
+pub fn run(options: &SoakOptions, say: &mut dyn FnMut(&str)) -> Result<SoakReport> {
     chaos::make_directory(&options.directory)?;
     let mut soak = Soak::start(options)?;
     soak.churn(say);
@@ -130,7 +130,7 @@ pub fn run(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report> {
 }
 
 struct Soak<'a> {
-    options: &'a Options,
+    options: &'a SoakOptions,
     world: World,
     view: StoreView,
     url: String,
@@ -154,7 +154,7 @@ struct Soak<'a> {
 
 impl<'a> Soak<'a> {
     /// Starts all nodes, and waits until they have joined.
-    fn start(options: &'a Options) -> Result<Self> {
+    fn start(options: &'a SoakOptions) -> Result<Self> {
         let place = chaos::place(&options.store, &options.directory)?;
         let (view, url, cluster) = (StoreView::open(&place), place.url.clone(), place.cluster.clone());
         let mut arguments = vec!["--churn".to_owned()];
@@ -305,7 +305,7 @@ impl<'a> Soak<'a> {
                 self.add_process(&Of::Node(name), pid, at);
             }
         }
-        let counts = Counts::of(&self.view, &self.cluster);
+        let counts = RowCounts::of(&self.view, &self.cluster);
         if let Some(bytes) = store::bytes(&self.url) {
             self.add(&Of::Store, What::StoreBytes, at, bytes);
         }
@@ -372,7 +372,7 @@ impl<'a> Soak<'a> {
         format!("{:6.1} s  {nodes}store {bytes}, {log} batches{registered}", at.as_secs_f64())
     }
 
-    fn report(mut self) -> Result<Report> {
+    fn report(mut self) -> Result<SoakReport> {
         let options = self.options;
         self.read();
         let verdict = judge(&chaos::report::histories(&options.directory, &self.world.lives)?);
@@ -386,7 +386,7 @@ impl<'a> Soak<'a> {
         if !verdict.checked.contains_key("names kept to the end") {
             breaches.push("never exercised: names kept to the end".to_owned());
         }
-        Ok(Report {
+        Ok(SoakReport {
             seed: options.seed,
             store: options.store.split(':').next().unwrap_or_default().to_owned(),
             nodes: options.nodes,

@@ -31,13 +31,13 @@ pub struct StoreView {
 /// A writer that keeps all others from writing, until it is dropped.
 #[derive(Debug)]
 pub struct WriteLock {
-    _held: Held,
+    _held: HeldLock,
 }
 
 /// Its drop rolls back.
 #[derive(Debug)]
 #[expect(dead_code)] // held, not used
-enum Held {
+enum HeldLock {
     Sqlite(Connection),
     Postgres(tokio_postgres::Client),
 }
@@ -148,8 +148,8 @@ impl StoreView {
     /// Takes the right to write, as another program that uses the store would; `None`: a writer has it, or nobody can have it.
     pub fn try_lock(&self) -> Option<WriteLock> {
         let held = match self.url.strip_prefix("sqlite:") {
-            Some(path) => Held::Sqlite(lock_file(path)?),
-            None if self.can_lock() => Held::Postgres(self.runtime.block_on(lock_database(&self.url))?),
+            Some(path) => HeldLock::Sqlite(lock_file(path)?),
+            None if self.can_lock() => HeldLock::Postgres(self.runtime.block_on(lock_database(&self.url))?),
             None => return None,
         };
         Some(WriteLock { _held: held })

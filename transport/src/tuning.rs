@@ -9,8 +9,8 @@ pub struct LinkTiming {
     /// Within this a connection must be made and authenticated; over a `NodeServer`, its session be ready, too.
     /// Smaller: slow networks never link up. Larger: an idle stranger is kept longer.
     pub handshake: Duration,
-    /// How often each side says that it lives. Smaller: more packets. Larger than a third of `silence`: one lost
-    /// packet ends a link.
+    /// How often each side says that it lives, where it says nothing else. Smaller: more packets. Larger than a third of `silence`:
+    /// one lost packet ends a link.
     pub ping: Duration,
     /// A peer from which nothing came for this long is given up. Smaller: a busy machine loses links. Larger: the dead are
     /// noticed later.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    commands::bench::orders::{Leading, Line, Order, Report, Took, Usage},
+    commands::bench::orders::{Leading, Order, OrderLine, ProcessUsage, ReportLine, Took},
     echo::{self, Echo},
     logging,
     measure::{cpu, memory, now_ns, system_calls, voluntary_switches, written_bytes},
@@ -47,7 +47,7 @@ struct Node {
     /// How long a condition is waited for.
     patience: Duration,
     /// What its readers of watches have seen.
-    seen: Arc<watches::Seen>,
+    seen: Arc<watches::SeenByReaders>,
     /// Actors that have a name or a membership each.
     actors: Arc<actors::Actors>,
     /// What moves its names, and looks on.
@@ -63,11 +63,11 @@ pub(crate) fn run() -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let node = Arc::new(OnceLock::new());
     for line in std::io::stdin().lock().lines() {
-        let Line { id, order } = serde_json::from_str(&line?).context("an order cannot be read")?;
+        let OrderLine { id, order } = serde_json::from_str(&line?).context("an order cannot be read")?;
         let node = node.clone();
         runtime.spawn(async move {
             let result = obey(&node, order).await.map_err(|error| format!("{error:#}"));
-            let Ok(line) = serde_json::to_string(&Report { id, result }) else { return };
+            let Ok(line) = serde_json::to_string(&ReportLine { id, result }) else { return };
             // Fails when the bench has ended; so will this process.
             let _ = writeln!(std::io::stdout().lock(), "{line}");
         });
@@ -95,7 +95,7 @@ async fn obey(joined: &OnceLock<Node>, order: Order) -> Result<Value> {
         let (commits, written_bytes) = (commits::committed(), written_bytes());
         let (system_calls, switches) = (system_calls(), voluntary_switches());
         let memory_bytes = memory()?;
-        return report(Usage { cpu_us, memory_bytes, commits, written_bytes, system_calls, switches });
+        return report(ProcessUsage { cpu_us, memory_bytes, commits, written_bytes, system_calls, switches });
     }
     let node = joined.get().context("this process has not joined")?;
     match order {

@@ -20,7 +20,7 @@ mod cluster;
 mod singleton;
 mod story;
 
-use cluster::Cluster;
+use cluster::DemoCluster;
 
 /// Arguments of `callsign demo`.
 #[derive(clap::Args)]
@@ -62,7 +62,7 @@ pub(crate) fn shared_store(url: &str) -> Result<String, String> {
 
 /// What came of it. Times in milliseconds; null: it did not come so far.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct DemoReport {
     ok: bool,
     nodes: u32,
     names: u32,
@@ -79,7 +79,7 @@ pub(crate) struct Report {
     checks: BTreeMap<&'static str, bool>,
 }
 
-impl Report {
+impl DemoReport {
     /// Notes whether something is as it should be, and says so: the first time, and whenever it is not.
     fn check(&mut self, name: &'static str, holds: bool) {
         let is_new = !self.checks.contains_key(name);
@@ -92,12 +92,12 @@ impl Report {
 }
 
 /// What is being done.
-struct Progress {
+struct DemoProgress {
     started: Instant,
     steps: Steps,
 }
 
-impl Progress {
+impl DemoProgress {
     fn of(steps: u64) -> Self {
         Self { started: Instant::now(), steps: Steps::of("demo", steps) }
     }
@@ -138,8 +138,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         };
         return Ok(answer(&text, Work::Asks, u8::from(!is_ok)));
     }
-    let mut report = Report { nodes: args.nodes, names: args.names, ..Report::default() };
-    let mut cluster = Cluster::new(store, logs.clone());
+    let mut report = DemoReport { nodes: args.nodes, names: args.names, ..DemoReport::default() };
+    let mut cluster = DemoCluster::new(store, logs.clone());
     let result = story::tell(&mut cluster, &mut report);
     drop(cluster);
     if let Err(error) = &result {
@@ -159,7 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(status)
 }
 
-fn summary(report: &Report, elapsed: Duration, colours: Colours) -> String {
+fn summary(report: &DemoReport, elapsed: Duration, colours: Colours) -> String {
     let time = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
     let led = |leader: &Option<String>, epoch: Option<u64>| match (leader, epoch) {
         (Some(leader), Some(epoch)) => format!("{leader}, epoch {epoch}"),
@@ -194,8 +194,13 @@ mod tests {
 
     #[test]
     fn the_report_has_the_published_keys() {
-        let mut keys: Vec<_> =
-            serde_json::to_value(Report::default()).unwrap().as_object().unwrap().keys().cloned().collect();
+        let mut keys: Vec<_> = serde_json::to_value(DemoReport::default())
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect();
         keys.sort();
         let mut published = [
             "ok",
@@ -217,7 +222,7 @@ mod tests {
     #[test]
     fn the_verdict_has_colour_where_it_is_asked_for_and_no_escape_elsewhere() {
         let told = |ok, colours| {
-            let mut report = Report { ok, ..Report::default() };
+            let mut report = DemoReport { ok, ..DemoReport::default() };
             report.checks.insert("a_check", ok);
             summary(&report, Duration::ZERO, colours)
         };
@@ -231,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_check_that_failed_once_has_failed() {
-        let mut report = Report::default();
+        let mut report = DemoReport::default();
         report.check("a_check", false);
         report.check("a_check", true);
         assert!(!report.checks["a_check"]);
@@ -246,13 +251,13 @@ mod tests {
 
     #[test]
     fn the_summary_says_what_was_measured_and_how_many_checks_held() {
-        let mut report = Report {
+        let mut report = DemoReport {
             nodes: 3,
             names: 10,
             leader_before: Some("n1".to_owned()),
             epoch_before: Some(4),
             failover_ms: Some(12.34),
-            ..Report::default()
+            ..DemoReport::default()
         };
         for (check, holds) in [("one", true), ("two", true), ("three", false)] {
             report.check(check, holds);

@@ -59,14 +59,14 @@ pub(crate) struct Args {
 
 /// What was found, in order.
 #[derive(Default)]
-struct Report {
+struct DoctorReport {
     store: Option<String>,
     findings: Vec<Finding>,
     /// Of one fenced commit, in microseconds: the median, and the slowest.
     commit: Option<(f64, f64)>,
 }
 
-impl Report {
+impl DoctorReport {
     fn push(&mut self, finding: Finding) {
         self.findings.push(finding);
     }
@@ -78,7 +78,7 @@ impl Report {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     keys(args, &mut report);
     diagnose(&args.store, &mut report)?;
     let status = match report.verdict() {
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Looks at the files that a node would be started with, if any are given.
-fn keys(args: &Args, report: &mut Report) {
+fn keys(args: &Args, report: &mut DoctorReport) {
     match args.keys.secrets() {
         Ok(secrets) if secrets.is_empty() => {}
         Ok(secrets) => {
@@ -162,7 +162,7 @@ fn left_behind(url: &str) -> Option<Finding> {
     Some(Finding::new("reach", Verdict::No, said).advise(advice))
 }
 
-fn diagnose(url: &str, report: &mut Report) -> Result<()> {
+fn diagnose(url: &str, report: &mut DoctorReport) -> Result<()> {
     if let Some(finding) = left_behind(url) {
         report.push(finding);
         return Ok(());
@@ -195,7 +195,7 @@ fn diagnose(url: &str, report: &mut Report) -> Result<()> {
 }
 
 /// Tries what nodes do. Stops at the first thing that cannot be done.
-async fn attempt(store: &SharedStore, report: &mut Report) {
+async fn attempt(store: &SharedStore, report: &mut DoctorReport) {
     match once_up(|| store.read(vec![])).await {
         Ok(read) => {
             let said = format!("the store is at version {}", read.version.0);
@@ -229,7 +229,11 @@ fn not_committed(error: &anyhow::Error) -> Finding {
         .advise("something holds up whoever writes: another process, a full disk, a lock; ask again")
 }
 
-async fn try_commits(store: &SharedStore, commits: &mut FencedCommits, report: &mut Report) -> Result<()> {
+async fn try_commits(
+    store: &SharedStore,
+    commits: &mut FencedCommits,
+    report: &mut DoctorReport,
+) -> Result<()> {
     let mut took = Vec::new();
     for _ in 0..COMMITS {
         let began = Instant::now();
@@ -319,7 +323,7 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn as_json(report: &Report) -> serde_json::Value {
+fn as_json(report: &DoctorReport) -> serde_json::Value {
     let check = |finding: &Finding| {
         json!({
             "check": finding.check, "verdict": word(finding.verdict),
@@ -335,7 +339,7 @@ fn as_json(report: &Report) -> serde_json::Value {
     })
 }
 
-fn in_words(report: &Report) -> String {
+fn in_words(report: &DoctorReport) -> String {
     use std::fmt::Write as _;
 
     let mut text = String::new();

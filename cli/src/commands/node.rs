@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Cli {
+    struct NodeCli {
         #[command(flatten)]
         args: Args,
     }
@@ -251,7 +251,7 @@ mod tests {
             std::fs::write(&file, token)?;
             words.extend(["--admin-token-file", file.to_str().context("a path")?]);
         }
-        Ok(access(&Cli::try_parse_from(words)?.args)?.is_some())
+        Ok(access(&NodeCli::try_parse_from(words)?.args)?.is_some())
     }
 
     #[test]

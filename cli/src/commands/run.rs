@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let say = Say::new(format!("callsign run {}", args.singleton), lines.clone());
-    let result = Part::new(args).map_err(anyhow::Error::from).and_then(|part| {
+    let result = Candidacy::new(args).map_err(anyhow::Error::from).and_then(|part| {
         // What the campaign warns of is said in words.
         logging::begin(&args.log, "warn,callsign::election=error", &lines, false)?;
         runtime::run(Some(2), take_part(args, part, say.clone()))
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// Who takes part, in what, and how: all that can be wrong with it was found.
-struct Part {
+struct Candidacy {
     cluster: ClusterName,
     singleton: ElectionName,
     member: MemberId,
@@ -152,7 +152,7 @@ fn timing(lease: Duration, poll: Option<Duration>, stop_budget: Option<Duration>
     Ok(timing)
 }
 
-impl Part {
+impl Candidacy {
     fn new(args: &Args) -> Result<Self, Usage> {
         let named = |what: &str, why: &dyn std::fmt::Display| Usage(format!("{what}: {why}"));
         let cluster = ClusterName::new(&args.cluster).map_err(|why| named("--cluster", &why))?;
@@ -186,7 +186,7 @@ fn own_store() -> Result<String, Usage> {
     Ok(format!("sqlite:{}", directory.join("run.db").display()))
 }
 
-async fn take_part(args: &Args, mut part: Part, say: Say) -> Result<ExitCode> {
+async fn take_part(args: &Args, mut part: Candidacy, say: Say) -> Result<ExitCode> {
     let mut signals = Ends::new()?;
     let handed_on = hand_on(&say)?;
     let (hurry, hurried) = watch::channel(false);
@@ -276,7 +276,7 @@ fn config(lease: Duration) -> ElectionConfig {
 
 /// Opens the store, and takes the lease that the nodes of this singleton have agreed on: the first one's. It is in the
 /// store, and by it a former node is waited for; with another one, a node could not use what it is granted.
-async fn agree(part: &mut Part, say: &Say) -> Result<SharedStore> {
+async fn agree(part: &mut Candidacy, say: &Say) -> Result<SharedStore> {
     let store = open(&part.store, say).await?;
     let election = Election::new(store.clone(), &part.cluster, &part.singleton, Clock::boot());
     loop {
@@ -307,7 +307,7 @@ async fn agree(part: &mut Part, say: &Say) -> Result<SharedStore> {
 
 /// Takes part, as soon as the store lets it.
 async fn begin(
-    part: &Part,
+    part: &Candidacy,
     plan: &Arc<Plan>,
     on_exit: OnExit,
     store: SharedStore,

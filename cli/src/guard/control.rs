@@ -37,9 +37,9 @@ pub(crate) fn line(word: &impl Serialize) -> Vec<u8> {
 
 /// Bytes that came, up to the end of a line.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(Vec<u8>);
+pub(crate) struct LineBuffer(Vec<u8>);
 
-impl Lines {
+impl LineBuffer {
     /// Takes what was read.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
@@ -61,7 +61,7 @@ mod tests {
     fn lines_are_read_whole_in_whatever_pieces_they_come() {
         let words = [Word::TrustedUntil(1_234_567_890_123), Word::StopKillAt(7), Word::HandOn(1)];
         let bytes: Vec<u8> = words.iter().flat_map(line).collect();
-        let (mut lines, mut read) = (Lines::default(), Vec::new());
+        let (mut lines, mut read) = (LineBuffer::default(), Vec::new());
         for byte in bytes {
             lines.push(&[byte]);
             read.extend(lines.next::<Word>().map(Result::unwrap));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_line_that_makes_no_sense_is_said_to() {
-        let mut lines = Lines::default();
+        let mut lines = LineBuffer::default();
         lines.push(b"trust me\n");
         assert!(lines.next::<Word>().unwrap().is_err());
         assert!(lines.next::<Word>().is_none());

@@ -45,7 +45,7 @@ pub(crate) enum Effect {
     /// Kill everybody.
     Kill,
     /// Tell the node.
-    Report(Report),
+    Report(GuardReport),
     /// End the guard.
     Exit,
 }
@@ -63,7 +63,7 @@ pub(crate) enum Ended {
 /// What the node is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Report {
+pub(crate) enum GuardReport {
     /// The program runs, under this process id.
     Started(i32),
     /// The program could not be started: the operating system's error.
@@ -148,7 +148,7 @@ impl Guard {
                 effects.push(Effect::Start);
             }
             (Phase::Waiting, Input::Stop(_) | Input::Closed) => {
-                effects.push(Effect::Report(Report::Gone));
+                effects.push(Effect::Report(GuardReport::Gone));
                 self.exit(&mut effects);
             }
             // Later words reach further; one that does not takes nothing back.
@@ -174,11 +174,11 @@ impl Guard {
                 effects.push(Effect::HandOn(signal));
             }
             (phase, Input::Ended(how)) if phase.has_started() => {
-                effects.push(Effect::Report(Report::Ended(how)));
+                effects.push(Effect::Report(GuardReport::Ended(how)));
                 self.kill(now, &mut effects);
             }
             (phase, Input::Gone) if phase.has_started() => {
-                effects.push(Effect::Report(Report::Gone));
+                effects.push(Effect::Report(GuardReport::Gone));
                 self.exit(&mut effects);
             }
             _ => {}
@@ -188,7 +188,7 @@ impl Guard {
 
     fn terminate(&mut self, now: Time, kill_at: Time, why: Why, effects: &mut Vec<Effect>) {
         self.why = Some(why);
-        effects.push(Effect::Report(Report::Ending(why)));
+        effects.push(Effect::Report(GuardReport::Ending(why)));
         if now >= kill_at {
             return self.kill(now, effects);
         }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn ending(why: Why) -> Effect {
-        Effect::Report(Report::Ending(why))
+        Effect::Report(GuardReport::Ending(why))
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
     fn a_node_that_is_gone_before_it_gave_trust_has_nothing_started() {
         for input in [Input::Closed, Input::Stop(at(5))] {
             let mut guard = guard();
-            assert_eq!(guard.step(at(0), input), [Effect::Report(Report::Gone), Effect::Exit]);
+            assert_eq!(guard.step(at(0), input), [Effect::Report(GuardReport::Gone), Effect::Exit]);
             assert_eq!(guard.step(at(1), Input::Trust(at(9000))), []);
         }
     }
@@ -375,9 +375,9 @@ mod tests {
         assert_eq!(guard.step(at(110), Input::Tick), [Effect::Kill]);
         assert_eq!(guard.wake_at(), Some(at(130)), "less and less often");
         let ended = Ended::Signal(9);
-        let expected = [Effect::Report(Report::Ended(ended)), Effect::Kill];
+        let expected = [Effect::Report(GuardReport::Ended(ended)), Effect::Kill];
         assert_eq!(guard.step(at(111), Input::Ended(ended)), expected);
-        assert_eq!(guard.step(at(112), Input::Gone), [Effect::Report(Report::Gone), Effect::Exit]);
+        assert_eq!(guard.step(at(112), Input::Gone), [Effect::Report(GuardReport::Gone), Effect::Exit]);
         assert_eq!(guard.wake_at(), None);
         assert_eq!(guard.step(at(113), Input::Tick), []);
     }
@@ -386,9 +386,9 @@ mod tests {
     fn what_a_program_leaves_behind_is_killed_before_the_guard_ends() {
         let mut guard = running();
         let ended = Ended::Exit(0);
-        let expected = [Effect::Report(Report::Ended(ended)), Effect::Kill];
+        let expected = [Effect::Report(GuardReport::Ended(ended)), Effect::Kill];
         assert_eq!(guard.step(at(50), Input::Ended(ended)), expected);
         assert_eq!(guard.why(), None, "its own doing");
-        assert_eq!(guard.step(at(51), Input::Gone), [Effect::Report(Report::Gone), Effect::Exit]);
+        assert_eq!(guard.step(at(51), Input::Gone), [Effect::Report(GuardReport::Gone), Effect::Exit]);
     }
 }

@@ -15,8 +15,8 @@ use callsign_store::time::Time;
 use tokio::{io::AsyncReadExt, net::UnixStream};
 
 use super::{
-    control::{Lines, Word, line, nanos},
-    core::Report,
+    control::{LineBuffer, Word, line, nanos},
+    core::GuardReport,
     processes,
     watch::Owner,
 };
@@ -28,7 +28,7 @@ pub(crate) struct GuardHandle {
     /// Written to directly: tokio knows only after a while that a new socket can be.
     words: BlockingStream,
     guard: UnixStream,
-    reports: Lines,
+    reports: LineBuffer,
 }
 
 impl GuardHandle {
@@ -57,7 +57,11 @@ impl GuardHandle {
             .env_remove(crate::child::PARENT)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
-        Ok(Self { words: ours.try_clone()?, guard: UnixStream::from_std(ours)?, reports: Lines::default() })
+        Ok(Self {
+            words: ours.try_clone()?,
+            guard: UnixStream::from_std(ours)?,
+            reports: LineBuffer::default(),
+        })
     }
 
     /// Lets the program run until then, by the boot-time clock.
@@ -83,7 +87,7 @@ impl GuardHandle {
     }
 
     /// What the guard reports next. `None`: it is gone. May be dropped and called again.
-    pub(crate) async fn report(&mut self) -> Option<Report> {
+    pub(crate) async fn report(&mut self) -> Option<GuardReport> {
         loop {
             if let Some(report) = self.reports.next() {
                 return report.ok();

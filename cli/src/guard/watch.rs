@@ -33,8 +33,8 @@ use signal_hook::consts::{
 };
 
 use super::{
-    control::{Lines, Word, line, time},
-    core::{Effect, Ended, Guard, Input, Report, Why},
+    control::{LineBuffer, Word, line, time},
+    core::{Effect, Ended, Guard, GuardReport, Input, Why},
     processes::{self, Reaped},
 };
 use crate::{
@@ -126,7 +126,7 @@ struct Driver<'a> {
     /// Written to by signal handlers.
     signals: UnixStream,
     node: UnixStream,
-    words: Lines,
+    words: LineBuffer,
     is_open: bool,
     /// Until it is reaped its number, which is that of its group, is nobody else's.
     program: Option<Pid>,
@@ -154,7 +154,7 @@ impl<'a> Driver<'a> {
             timer: timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?,
             signals,
             node,
-            words: Lines::default(),
+            words: LineBuffer::default(),
             is_open: true,
             program: None,
             has_started: false,
@@ -255,10 +255,10 @@ impl<'a> Driver<'a> {
             Effect::Start => match self.start() {
                 Ok(pid) => {
                     (self.program, self.has_started) = (Some(pid), true);
-                    self.report(Report::Started(pid.as_raw_nonzero().get()));
+                    self.report(GuardReport::Started(pid.as_raw_nonzero().get()));
                 }
                 Err(error) => {
-                    self.report(Report::NotStarted(error.raw_os_error().unwrap_or(0)));
+                    self.report(GuardReport::NotStarted(error.raw_os_error().unwrap_or(0)));
                     inputs.push_back(Input::Gone);
                 }
             },
@@ -302,7 +302,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Never blocks: a node that is stopped does not listen, and what is not heard is not missed.
-    fn report(&mut self, report: Report) {
+    fn report(&mut self, report: GuardReport) {
         let _ = self.node.write_all(&line(&report));
     }
 

@@ -12,7 +12,7 @@ use super::{
     Allowed, Mandate, Plan,
     restarts::{MOST_RESTARTS, Next, RESTARTS_WITHIN, Restarts},
 };
-use crate::guard::{self, Ended, GuardHandle, Report, Why};
+use crate::guard::{self, Ended, GuardHandle, GuardReport, Why};
 
 /// Between the end of a program and its next start. A signal that ended it may be on its way to this process, too, and be
 /// meant to stop all.
@@ -165,25 +165,25 @@ impl<M: Mandate> Worker<M> {
             tokio::select! {
                 biased;
                 report = handle.report() => match report {
-                    Some(Report::Started(pid)) => {
+                    Some(GuardReport::Started(pid)) => {
                         plan.say.line(format_args!("{}, started as process {pid}", allowed.in_words));
                         self.started.take().map(|started| started.send(()));
                     }
-                    Some(Report::NotStarted(error)) => {
+                    Some(GuardReport::NotStarted(error)) => {
                         let error = std::io::Error::from_raw_os_error(error);
                         plan.say.line(format_args!("the program cannot be started: {error}"));
                     }
-                    Some(Report::Ending(Why::TrustEnded)) => {
+                    Some(GuardReport::Ending(Why::TrustEnded)) => {
                         was_asked = true;
                         let why = self.mandate.not_extended();
                         plan.say.line(format_args!("{why}: the program is asked to end (TERM)"));
                     }
-                    Some(Report::Ending(_)) => {
+                    Some(GuardReport::Ending(_)) => {
                         was_asked = true;
                         plan.say.line("the program is asked to end (TERM)");
                     }
-                    Some(Report::Ended(how)) => ended = Some(how),
-                    Some(Report::Gone) => break LAST_WORDS,
+                    Some(GuardReport::Ended(how)) => ended = Some(how),
+                    Some(GuardReport::Gone) => break LAST_WORDS,
                     None => {
                         plan.say.line("the guard is gone: what it guarded is killed");
                         break Duration::ZERO;

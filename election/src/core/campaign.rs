@@ -57,7 +57,7 @@ use crate::{
 
 /// What a campaign has of the seat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Seat<F> {
+enum CampaignSeat<F> {
     /// Nothing.
     Vacant,
     /// A term, trusted.
@@ -75,7 +75,7 @@ enum Seat<F> {
 pub struct Core<F> {
     config: CoreConfig,
     draw: SplitMix64,
-    seat: Seat<F>,
+    seat: CampaignSeat<F>,
     /// What the oracle is busy with.
     call: Option<Call>,
     calls: u64,
@@ -100,7 +100,7 @@ pub struct Core<F> {
     infos: usize,
     leader: Option<Term>,
     /// What the role was told last about who leads.
-    told: Option<Told>,
+    told: Option<ToldLeader>,
     leading: bool,
     lost: Option<Lost>,
     trouble: Option<Trouble>,
@@ -141,7 +141,7 @@ struct Asked(Option<Epoch>);
 
 /// Who leads, as the role was told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Told(Option<Term>);
+struct ToldLeader(Option<Term>);
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
     /// A campaign that has not started. Fails if no seat can be kept with its timing.
@@ -150,7 +150,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         Ok(Self {
             draw: SplitMix64::new(config.seed),
             config,
-            seat: Seat::Vacant,
+            seat: CampaignSeat::Vacant,
             call: None,
             calls: 0,
             runs: 0,
@@ -217,8 +217,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         // What is asked only while nothing is due ends when something is.
         let yields = self.is_tidying();
         let seat = match &self.seat {
-            Seat::Vacant => idle.then_some(self.claim_at()).flatten(),
-            Seat::Held(held) => {
+            CampaignSeat::Vacant => idle.then_some(self.claim_at()).flatten(),
+            CampaignSeat::Held(held) => {
                 let trust = match held.until {
                     Until::At(at) => Some(at),
                     Until::Revoked => None,
@@ -232,9 +232,9 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 let tidy = if idle { self.tidy_at(held) } else { None };
                 [trust, work, refresh, tidy].into_iter().flatten().min()
             }
-            Seat::Ending(ending) => (!ending.aborting || self.ends()).then_some(ending.until),
-            Seat::Releasing(releasing) => idle.then_some(releasing.next_at),
-            Seat::Leaving(leaving) => idle.then_some(leaving.next_at),
+            CampaignSeat::Ending(ending) => (!ending.aborting || self.ends()).then_some(ending.until),
+            CampaignSeat::Releasing(releasing) => idle.then_some(releasing.next_at),
+            CampaignSeat::Leaving(leaving) => idle.then_some(leaving.next_at),
         };
         [call, seat].into_iter().flatten().min()
     }
@@ -243,20 +243,22 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     pub fn phase(&self) -> Phase {
         match &self.seat {
             _ if self.is_over() => Phase::Over,
-            Seat::Vacant => Phase::Following,
-            Seat::Held(Held { work: Work::Active { .. }, .. }) => Phase::Leading,
-            Seat::Held(_) => Phase::Activating,
-            Seat::Ending(_) => Phase::Stopping,
-            Seat::Releasing(_) => Phase::Releasing,
-            Seat::Leaving(_) => Phase::Leaving,
+            CampaignSeat::Vacant => Phase::Following,
+            CampaignSeat::Held(Held { work: Work::Active { .. }, .. }) => Phase::Leading,
+            CampaignSeat::Held(_) => Phase::Activating,
+            CampaignSeat::Ending(_) => Phase::Stopping,
+            CampaignSeat::Releasing(_) => Phase::Releasing,
+            CampaignSeat::Leaving(_) => Phase::Leaving,
         }
     }
 
     /// A look at it.
     pub fn status(&self, now: Time) -> CampaignStatus<F> {
         let grant = match &self.seat {
-            Seat::Held(Held { grant, .. }) | Seat::Ending(Ending { grant, .. }) => Some(grant.clone()),
-            Seat::Vacant | Seat::Releasing(_) | Seat::Leaving(_) => None,
+            CampaignSeat::Held(Held { grant, .. }) | CampaignSeat::Ending(Ending { grant, .. }) => {
+                Some(grant.clone())
+            }
+            CampaignSeat::Vacant | CampaignSeat::Releasing(_) | CampaignSeat::Leaving(_) => None,
         };
         CampaignStatus {
             phase: self.phase(),
@@ -271,7 +273,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     /// Until when it leads, if it does.
     pub fn until(&self) -> Option<Until> {
         match &self.seat {
-            Seat::Held(held) => Some(held.until),
+            CampaignSeat::Held(held) => Some(held.until),
             _ => None,
         }
     }
@@ -302,12 +304,12 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         self.act_on_role(now, out);
         match &self.seat {
             _ if self.is_over() => {}
-            Seat::Vacant if self.is_stopping() => self.act_at_end(now, out),
-            Seat::Vacant => self.act_as_follower(now, out),
-            Seat::Held(_) => self.act_as_leader(now, out),
-            Seat::Ending(_) => {}
-            Seat::Releasing(_) => self.act_on_release(now, out),
-            Seat::Leaving(_) => self.act_on_leaving(now, out),
+            CampaignSeat::Vacant if self.is_stopping() => self.act_at_end(now, out),
+            CampaignSeat::Vacant => self.act_as_follower(now, out),
+            CampaignSeat::Held(_) => self.act_as_leader(now, out),
+            CampaignSeat::Ending(_) => {}
+            CampaignSeat::Releasing(_) => self.act_on_release(now, out),
+            CampaignSeat::Leaving(_) => self.act_on_leaving(now, out),
         }
     }
 
@@ -316,7 +318,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             self.lifecycle = Lifecycle::Stops;
         }
         self.ends_since.get_or_insert(now);
-        if matches!(self.seat, Seat::Held(_)) {
+        if matches!(self.seat, CampaignSeat::Held(_)) {
             self.lose(now, Lost::Shutdown, true, out);
         }
         self.hurry(now, out);
@@ -336,9 +338,11 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     fn emit(&self, now: Time, what: CampaignEventKind, out: &mut Vec<Effect<F>>) {
         let grant = match &self.seat {
-            Seat::Vacant | Seat::Leaving(_) => None,
-            Seat::Held(Held { grant, .. }) | Seat::Ending(Ending { grant, .. }) => Some(grant),
-            Seat::Releasing(releasing) => Some(&releasing.grant),
+            CampaignSeat::Vacant | CampaignSeat::Leaving(_) => None,
+            CampaignSeat::Held(Held { grant, .. }) | CampaignSeat::Ending(Ending { grant, .. }) => {
+                Some(grant)
+            }
+            CampaignSeat::Releasing(releasing) => Some(&releasing.grant),
         };
         out.push(Effect::Emit(Box::new(CampaignEvent {
             election: self.config.election.clone(),

@@ -188,13 +188,13 @@ pub enum SinkError<D: Domain> {
 
 /// What a sink's record says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-struct Kind {
+struct RecordKind {
     /// `c` for a cell, `r` for a register.
     shape: char,
     domain: u8,
 }
 
-impl Kind {
+impl RecordKind {
     fn of<D: Domain>(shape: char) -> Self {
         Self { shape, domain: D::TAG }
     }
@@ -219,16 +219,16 @@ pub(crate) fn golden(golden: &mut callsign_golden::Golden) {
 /// Only what kind of sink it is: a record of another kind is told from a damaged one.
 #[derive(Deserialize, Serialize)]
 struct OnlyKind {
-    kind: Kind,
+    kind: RecordKind,
 }
 impl Record for OnlyKind {}
 
-fn kind<D: Domain>(value: &[u8]) -> Result<Kind, SinkError<D>> {
+fn kind<D: Domain>(value: &[u8]) -> Result<RecordKind, SinkError<D>> {
     Ok(OnlyKind::from_value(value)?.kind)
 }
 
 /// What is to be done about what was read.
-enum Step<T> {
+enum SinkStep<T> {
     /// Nothing: this is the answer.
     Done(T),
     /// This; and if it is committed, this is the answer. It makes the record of this generation.
@@ -245,7 +245,7 @@ const CHANGE_TRIES: usize = 32;
 async fn change<D: Domain, T>(
     store: &SharedStore,
     reads: Vec<Read>,
-    mut decide: impl FnMut(&ReadResult, Option<u64>) -> Result<Step<T>, SinkError<D>>,
+    mut decide: impl FnMut(&ReadResult, Option<u64>) -> Result<SinkStep<T>, SinkError<D>>,
 ) -> Result<T, SinkError<D>> {
     // The earliest generation as which an attempt may have landed, or may still.
     let mut unsure: Option<u64> = None;
@@ -256,8 +256,8 @@ async fn change<D: Domain, T>(
             Err(error) => return Err(SinkError::Unavailable(error.to_string())),
         };
         let (transaction, answer, generation) = match decide(&read, unsure)? {
-            Step::Done(answer) => return Ok(answer),
-            Step::Commit(transaction, answer, generation) => (transaction, answer, generation),
+            SinkStep::Done(answer) => return Ok(answer),
+            SinkStep::Commit(transaction, answer, generation) => (transaction, answer, generation),
         };
         // Past it: nothing of the former attempts is there, or will be.
         if unsure.is_some_and(|unsure| unsure < generation) {

@@ -72,6 +72,26 @@ const QUEUE_LIMIT: usize = 64;
 /// How many are read at most when a lock is held and none of the first can pass it.
 const QUEUE_LIMIT_LOCKED: usize = 4096;
 
+/// What an input has just shown of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fresh {
+    Nothing,
+    /// What a glance shows.
+    Glance,
+    All,
+}
+
+impl Fresh {
+    /// Whether that is enough to do it. A vote relies on nothing but what a glance shows.
+    fn is_enough_for(self, action: &Action) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Glance => action.is_vote(),
+            Self::All => true,
+        }
+    }
+}
+
 /// What the node wants of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Wish {
@@ -113,6 +133,8 @@ enum Doing {
         report: Vec<ElectorEvent>,
         /// The sequence number of the join that it appends, if it does.
         join: Option<Sequence>,
+        /// Whether it appends that the leader is silent.
+        is_vote: bool,
         /// Whether it appends that the member drains.
         drain: bool,
         /// What it appends that is to be set.
@@ -233,7 +255,7 @@ impl Elector {
     /// Deterministic: the same elector, time and input give the same effects.
     pub fn step(&mut self, now: Time, input: Input, effects: &mut Vec<Effect>) {
         self.silence.pass(now);
-        let mut fresh = false;
+        let mut fresh = Fresh::Nothing;
         match input {
             Input::Wake => self.wake_at = None,
             Input::Notice(Notice::LeaderContact { epoch }) if self.hears_nothing_new(now, epoch) => {
@@ -245,8 +267,16 @@ impl Elector {
             }
             Input::Notice(notice) => self.on_notice(now, notice),
             Input::ReadDone { id, result } => match self.doing.take() {
-                Some((doing, Doing::Read)) if doing == id => fresh = self.on_read(now, result, effects),
-                Some((doing, Doing::Glance)) if doing == id => self.on_glance(now, result, effects),
+                Some((doing, Doing::Read)) if doing == id => {
+                    if self.on_read(now, result, effects) {
+                        fresh = Fresh::All;
+                    }
+                }
+                Some((doing, Doing::Glance)) if doing == id => {
+                    if self.on_glance(now, result, effects) {
+                        fresh = Fresh::Glance;
+                    }
+                }
                 Some((doing, Doing::SweepPage)) if doing == id => match result {
                     Ok(read) => self.on_sweep_page(now, &read, effects),
                     Err(_) => self.walk.put_off(now, self.config.timing.sweep_after),
@@ -260,7 +290,9 @@ impl Elector {
                 other => self.doing = other,
             },
             Input::CommitDone { id, outcome } => match self.doing.take() {
-                Some((doing, Doing::Commit { report, join, drain, configure, commits })) if doing == id => {
+                Some((doing, Doing::Commit { report, join, is_vote, drain, configure, commits }))
+                    if doing == id =>
+                {
                     if matches!(outcome, CommitOutcome::Committed(_)) {
                         self.used = self.used.max(commits.sequence(&self.author).unwrap_or_default());
                         self.known.past().merge(commits);
@@ -271,6 +303,11 @@ impl Elector {
                     // Not again: another member may want it otherwise.
                     if configure == self.configure && matches!(outcome, CommitOutcome::Committed(_)) {
                         self.configure = None;
+                    }
+                    if is_vote && self.may_glance(now) {
+                        self.poll_at = now;
+                    } else {
+                        self.stale = true;
                     }
                     self.on_commit(now, outcome, report, join, effects);
                 }
@@ -294,6 +331,9 @@ impl Elector {
     }
 
     fn on_notice(&mut self, now: Time, notice: Notice) {
+        // Whether that is said already, only the queue shows.
+        let wants = matches!(notice, Notice::Leave | Notice::Drain | Notice::Configure(_));
+        self.stale |= wants && self.reading.as_ref().is_some_and(|reading| reading.untold.is_some());
         match notice {
             Notice::Session(session) => {
                 if session.is_some() && session != self.last_session {
@@ -376,7 +416,6 @@ impl Elector {
         join: Option<Sequence>,
         effects: &mut Vec<Effect>,
     ) {
-        self.stale = true;
         let took_entry = report.iter().any(ElectorEvent::is_about_entry);
         self.draining = took_entry && matches!(outcome, CommitOutcome::Committed(_));
         match outcome {
@@ -412,7 +451,7 @@ impl Elector {
     }
 
     /// Goes on with whatever is next: at most one operation of the store at a time.
-    fn proceed(&mut self, now: Time, fresh: bool, effects: &mut Vec<Effect>) {
+    fn proceed(&mut self, now: Time, fresh: Fresh, effects: &mut Vec<Effect>) {
         if self.doing.is_some() {
             return;
         }
@@ -421,17 +460,19 @@ impl Elector {
         }
         self.ask_for_handoff(now, effects);
         // What was just read is acted on first, though it may be stale already: else, in a busy store, nothing is done.
-        if !fresh && !self.stale && now >= self.poll_at && self.may_glance(now) {
-            return self.glance(effects);
+        let is_fresh = fresh != Fresh::Nothing;
+        if !is_fresh && !self.stale && now >= self.poll_at && self.may_glance(now) {
+            return self.glance(now, effects);
         }
-        if !fresh && (self.stale || now >= self.poll_at) {
+        if !is_fresh && (self.stale || now >= self.poll_at) {
             return self.read(effects);
         }
         self.update_turns(now);
         while let Some((action, _)) = self.turns.iter().find(|(_, due)| *due <= now).cloned() {
             // What was read a while ago is soon changed by a beat: look again, then act at once.
-            if !fresh {
-                return self.read(effects);
+            if !fresh.is_enough_for(&action) {
+                let is_seen_by_glance = !is_fresh && action.is_vote() && self.may_glance(now);
+                return if is_seen_by_glance { self.glance(now, effects) } else { self.read(effects) };
             }
             if self.perform(&action, effects) {
                 return;
@@ -474,6 +515,10 @@ impl Elector {
 
     fn is_equal_queued(&self, event: &MembershipEvent) -> bool {
         let (Some(reading), Some(session)) = (&self.reading, &self.session) else { return true };
+        // None of its own waited then. Whatever it has appended since may wait.
+        if let Some(told) = reading.untold {
+            return reading.author != told.author;
+        }
         // What is behind the part that was read may be equal too.
         reading.queue_is_longer || reading.queued_by(session).any(|entry| entry.event == *event)
     }

@@ -40,7 +40,7 @@ use crate::core::session::{
 
 /// What a session is opened with.
 #[derive(Clone, Debug)]
-pub struct Opening<'a> {
+pub struct SessionOpening<'a> {
     /// Where it is kept.
     pub store: SharedStore,
     /// What its times are measured by.
@@ -102,13 +102,16 @@ impl NodeSession {
     /// First lays down what proves this process's death (`guard_life`), where the store can. If a process of the same
     /// name was here before, waits until its session is over: at once if it left or is proven dead, else its lease. If that
     /// process is seen to live, it is `NameInUse`, at once.
-    pub fn open(core: Arc<dyn Steps>, opening: Opening<'_>) -> BoxFuture<'_, Result<Self, OpenSessionError>> {
+    pub fn open(
+        core: Arc<dyn Steps>,
+        opening: SessionOpening<'_>,
+    ) -> BoxFuture<'_, Result<Self, OpenSessionError>> {
         // Boxed here, so that no other crate compiles it once more.
         Self::opened(core, opening).boxed()
     }
 
-    async fn opened(core: Arc<dyn Steps>, opening: Opening<'_>) -> Result<Self, OpenSessionError> {
-        let Opening { store, clock, config, patience, record, supervisor } = opening;
+    async fn opened(core: Arc<dyn Steps>, opening: SessionOpening<'_>) -> Result<Self, OpenSessionError> {
+        let SessionOpening { store, clock, config, patience, record, supervisor } = opening;
         let deadline = patience.usual();
         let until = clock.now() + deadline;
         let guard = guard_life(&store, &config, deadline).await?;

@@ -11,8 +11,8 @@ use callsign_store::{SharedStore, clock::Clock, lock::lock, supervision::Supervi
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::session::{
-    CarriesOut, Effect, Input, NodeSession, OpenSessionError, Opening, Patience, Session, SessionConfig,
-    SessionEvent, Steps,
+    CarriesOut, Effect, Input, NodeSession, OpenSessionError, Patience, Session, SessionConfig, SessionEvent,
+    SessionOpening, Steps,
 };
 
 /// The session, and who listens to what it says.
@@ -101,7 +101,7 @@ pub(crate) async fn open_recorded(
 ) -> Result<Opened, OpenSessionError> {
     let session = Mutex::new(Session::new(config.clone()).map_err(OpenSessionError::Timing)?);
     let core = Arc::new(Bare { session, told: Mutex::default(), listeners: Mutex::default() });
-    let opening = Opening { store, clock, config, patience: patience.into(), record, supervisor };
+    let opening = SessionOpening { store, clock, config, patience: patience.into(), record, supervisor };
     let driver = NodeSession::open(core.clone(), opening).await?;
     Ok(Opened { driver, core })
 }

@@ -58,7 +58,7 @@ pub enum CallerEffect {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum CallerStage {
     New,
     /// `is_trusted`: that was said since.
     Asked {
@@ -75,35 +75,35 @@ pub struct Caller {
     on_outage: OnOutage,
     began: Time,
     deadline: Time,
-    stage: Stage,
+    stage: CallerStage,
 }
 
 impl Caller {
     /// Somebody who asks for a name now, and waits so long.
     pub fn new(name: Name, on_outage: OnOutage, now: Time, wait: Duration) -> Self {
-        Self { name, on_outage, began: now, deadline: now + wait, stage: Stage::New }
+        Self { name, on_outage, began: now, deadline: now + wait, stage: CallerStage::New }
     }
 
     /// Takes an input. `outage` is for how long the store has taken no commits, if that is known.
     pub fn step(&mut self, now: Now, outage: Option<Duration>, input: CallerInput) -> Option<CallerEffect> {
         match (self.stage, input) {
-            (Stage::Asked { .. }, CallerInput::Trusted) => {
+            (CallerStage::Asked { .. }, CallerInput::Trusted) => {
                 if !planted!("trust-on-the-way-missed") {
-                    self.stage = Stage::Asked { is_trusted: true };
+                    self.stage = CallerStage::Asked { is_trusted: true };
                 }
                 None
             }
-            (Stage::Asked { is_trusted }, CallerInput::Answered(answer)) => {
+            (CallerStage::Asked { is_trusted }, CallerInput::Answered(answer)) => {
                 Some(self.take(now, outage, is_trusted, answer))
             }
-            (Stage::Waiting, CallerInput::Trusted) if planted!("retry-lost") => None,
-            (Stage::New, CallerInput::Begin) | (Stage::Waiting, CallerInput::Trusted) => {
+            (CallerStage::Waiting, CallerInput::Trusted) if planted!("retry-lost") => None,
+            (CallerStage::New, CallerInput::Begin) | (CallerStage::Waiting, CallerInput::Trusted) => {
                 Some(self.ask(now.time, outage))
             }
-            (Stage::Waiting, CallerInput::Wake) if now.time < self.deadline => {
+            (CallerStage::Waiting, CallerInput::Wake) if now.time < self.deadline => {
                 Some(CallerEffect::AwaitTrust(self.deadline))
             }
-            (Stage::Waiting, CallerInput::Wake) => Some(self.gives_up(outage, RegisterError::Lapsed)),
+            (CallerStage::Waiting, CallerInput::Wake) => Some(self.gives_up(outage, RegisterError::Lapsed)),
             _ => None,
         }
     }
@@ -117,7 +117,7 @@ impl Caller {
         if self.on_outage == OnOutage::Fail && outage.is_some() {
             return self.gives_up(outage, RegisterError::Lapsed);
         }
-        self.stage = Stage::Asked { is_trusted: false };
+        self.stage = CallerStage::Asked { is_trusted: false };
         CallerEffect::Ask(self.deadline.since(now))
     }
 
@@ -137,7 +137,7 @@ impl Caller {
                 if is_trusted {
                     return self.ask(now.time, outage);
                 }
-                self.stage = Stage::Waiting;
+                self.stage = CallerStage::Waiting;
                 CallerEffect::AwaitTrust(self.deadline)
             }
             Err(error @ (RegisterError::Lapsed | RegisterError::NoLeader | RegisterError::NotSynced)) => {
@@ -153,7 +153,7 @@ impl Caller {
     }
 
     fn done(&mut self, how: Result<Granted, RegisterError>) -> CallerEffect {
-        self.stage = Stage::Done;
+        self.stage = CallerStage::Done;
         CallerEffect::Done(how)
     }
 }
@@ -163,7 +163,7 @@ impl Caller {
 impl Caller {
     /// When it is to be told that a time has come.
     pub fn wakes_at(&self) -> Option<Time> {
-        (self.stage == Stage::Waiting).then_some(self.deadline)
+        (self.stage == CallerStage::Waiting).then_some(self.deadline)
     }
 }
 

@@ -71,13 +71,13 @@ impl GroupId {
 
 /// What the name of a membership says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Membership<'a> {
+pub struct MembershipName<'a> {
     /// The [key](GroupId::key) of the group.
     pub group: &'a str,
     pub limit: Option<u32>,
 }
 
-impl<'a> Membership<'a> {
+impl<'a> MembershipName<'a> {
     /// The name of the group, as users say it.
     pub fn name(self) -> &'a str {
         self.group.get(2..).unwrap_or_default()
@@ -130,15 +130,15 @@ mod tests {
             (GroupId::semaphore("gpu\x001", 4), Some(4)),
         ] {
             let name = group.member(&session, 5);
-            assert_eq!(Membership::of(&name), Some(Membership { group: group.key(), limit }));
-            assert_eq!(group.key()[2..], *Membership::of(&name).unwrap().name());
+            assert_eq!(MembershipName::of(&name), Some(MembershipName { group: group.key(), limit }));
+            assert_eq!(group.key()[2..], *MembershipName::of(&name).unwrap().name());
             assert_eq!(check_name(&name), Err(BadName::Reserved));
             assert_ne!(name, group.member(&session, 6));
         }
         assert_ne!(GroupId::group("x").key(), GroupId::semaphore("x", 1).key());
         assert_eq!(GroupId::semaphore("x", 1).key(), GroupId::semaphore("x", 2).key());
         for other in ["", "x", "g", "\0", "\0gx\0a\0b\0berlin", "\0sx\0many\0a\0b\0berlin"] {
-            assert_eq!(Membership::of(other), None, "{other:?}");
+            assert_eq!(MembershipName::of(other), None, "{other:?}");
         }
     }
 }

@@ -46,7 +46,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(1);
 const READ_RETRY: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum HandoffStage {
     /// The old leader was asked for its end.
     Transfer { from: NodeName, until: Time },
     /// The end of the log is to be read.
@@ -81,7 +81,7 @@ pub(crate) struct Handoff {
     pub(crate) term: Term,
     /// The lineage in which the term is held.
     lineage: LineageId,
-    stage: Stage,
+    stage: HandoffStage,
 }
 
 impl Handoff {
@@ -97,9 +97,9 @@ impl Handoff {
             Some(from) => {
                 let message = Message::TransferSnapshot { epoch: term.epoch };
                 effects.push(Effect::send(from.clone(), message));
-                Stage::Transfer { from, until: now + TRANSFER }
+                HandoffStage::Transfer { from, until: now + TRANSFER }
             }
-            None => Stage::Due { at: now },
+            None => HandoffStage::Due { at: now },
         };
         Self { term, lineage, stage }
     }
@@ -110,18 +110,18 @@ impl Handoff {
 
     /// A node says that it has stepped down. Returns whether that is the old leader, and was waited for.
     pub(crate) fn on_transferred(&mut self, now: Time, by: &NodeName, epoch: Epoch) -> bool {
-        let is_awaited = matches!(&self.stage, Stage::Transfer { from, .. } if from == by);
+        let is_awaited = matches!(&self.stage, HandoffStage::Transfer { from, .. } if from == by);
         let has_stepped_down = epoch == self.term.epoch && is_awaited;
         if has_stepped_down {
-            self.stage = Stage::Due { at: now };
+            self.stage = HandoffStage::Due { at: now };
         }
         has_stepped_down
     }
 
     /// The link to a node is down: nobody waits for it.
     pub(crate) fn on_link_down(&mut self, now: Time, node: &NodeName) {
-        if matches!(&self.stage, Stage::Transfer { from, .. } if from == node) {
-            self.stage = Stage::Due { at: now };
+        if matches!(&self.stage, HandoffStage::Transfer { from, .. } if from == node) {
+            self.stage = HandoffStage::Due { at: now };
         }
     }
 
@@ -129,43 +129,47 @@ impl Handoff {
     pub(crate) fn presume_end(&mut self, former: &View, keys: &RegistryKeys) {
         let lineage = former.raw(&keys.cluster().lineage());
         let fence = Fence { term: self.term.to_value(), commit: former.raw(&keys.commit()), lineage };
-        self.stage = Stage::CatchUp(End { fence, at: former.commit });
+        self.stage = HandoffStage::CatchUp(End { fence, at: former.commit });
     }
 
     /// Goes on as far as it can.
     pub(crate) fn proceed(&mut self, mut turn: Turn<'_>) -> Step {
         let now = turn.now;
         match &self.stage {
-            Stage::Transfer { until, .. } if now >= *until => self.stage = Stage::Due { at: now },
-            Stage::Reading { since, .. }
+            HandoffStage::Transfer { until, .. } if now >= *until => {
+                self.stage = HandoffStage::Due { at: now }
+            }
+            HandoffStage::Reading { since, .. }
                 if now >= *since + READ_TIMEOUT && !planted!("handoff-waits-for-a-read") =>
             {
-                self.stage = Stage::Due { at: now }
+                self.stage = HandoffStage::Due { at: now }
             }
             _ => {}
         }
         match &self.stage {
-            Stage::Due { at } if now >= *at => {
+            HandoffStage::Due { at } if now >= *at => {
                 let id = turn.read(Fence::reads(turn.keys));
-                self.stage = Stage::Reading { id, since: now };
+                self.stage = HandoffStage::Reading { id, since: now };
                 Step::Wait
             }
-            Stage::CatchUp(end) => Step::CatchUp(end.clone()),
-            Stage::Transfer { .. } | Stage::Due { .. } | Stage::Reading { .. } => Step::Wait,
+            HandoffStage::CatchUp(end) => Step::CatchUp(end.clone()),
+            HandoffStage::Transfer { .. } | HandoffStage::Due { .. } | HandoffStage::Reading { .. } => {
+                Step::Wait
+            }
         }
     }
 
     /// A read ended. The end counts only if it was read while the term stood, so that no older leader can have
     /// committed behind it.
     pub(crate) fn on_read(&mut self, now: Time, id: OpId, result: &Result<ReadResult, StoreError>) {
-        if !matches!(self.stage, Stage::Reading { id: current, .. } if current == id) {
+        if !matches!(self.stage, HandoffStage::Reading { id: current, .. } if current == id) {
             return;
         }
-        self.stage = Stage::Due { at: now + READ_RETRY };
+        self.stage = HandoffStage::Due { at: now + READ_RETRY };
         let Ok(read) = result else {
             if planted!("failed-read-taken-for-empty") {
                 let fence = Fence { term: self.term.to_value(), commit: None, lineage: None };
-                self.stage = Stage::CatchUp(End { fence, at: None });
+                self.stage = HandoffStage::CatchUp(End { fence, at: None });
             }
             return;
         };
@@ -181,7 +185,7 @@ impl Handoff {
             // Corrupt is not "never opened". The member stays where it is.
             Some(Err(_)) => return,
         };
-        self.stage = Stage::CatchUp(End { fence: Fence { term, commit, lineage }, at });
+        self.stage = HandoffStage::CatchUp(End { fence: Fence { term, commit, lineage }, at });
     }
 
     /// Whether what was read is the term in which this member was elected. Its bytes may say more: a newer version wrote it.
@@ -194,16 +198,16 @@ impl Handoff {
 
     /// The end that was read is not that of the log that the own replica has: it is read again.
     pub(crate) fn read_again(&mut self, now: Time) {
-        self.stage = Stage::Due { at: now + READ_RETRY };
+        self.stage = HandoffStage::Due { at: now + READ_RETRY };
     }
 
     /// When to be woken at the latest.
     pub(crate) fn wakes_at(&self) -> Option<Time> {
         match &self.stage {
-            Stage::Transfer { until, .. } => Some(*until),
-            Stage::Due { at } => Some(*at),
-            Stage::Reading { since, .. } => Some(*since + READ_TIMEOUT),
-            Stage::CatchUp(_) => None,
+            HandoffStage::Transfer { until, .. } => Some(*until),
+            HandoffStage::Due { at } => Some(*at),
+            HandoffStage::Reading { since, .. } => Some(*since + READ_TIMEOUT),
+            HandoffStage::CatchUp(_) => None,
         }
     }
 }

@@ -101,13 +101,13 @@ pub(crate) struct Claim {
 
 /// A client that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Caller {
+pub(crate) struct Client {
     call: CallId,
     began: Time,
     deadline: Time,
 }
 
-impl Caller {
+impl Client {
     /// One that asks now, and waits so long.
     pub(crate) fn new(now: Time, call: CallId, wait: Duration) -> Self {
         Self { call, began: now, deadline: now + wait }
@@ -127,7 +127,7 @@ pub(crate) struct Registrant {
 /// What a holder wants to say of itself, if its registration is that of the token, and was changed last at the revision, if that is
 /// given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Change {
+pub(crate) struct MetaChange {
     pub(crate) token: Position,
     pub(crate) revision: Option<Position>,
     pub(crate) meta: Option<Meta>,
@@ -142,7 +142,7 @@ struct Open {
     on_take: OnTake,
     /// The call that asked for a name, also when it does not wait any more: what is granted is its claim.
     claim: Option<CallId>,
-    caller: Option<Caller>,
+    caller: Option<Client>,
     /// Of a name whose actor is yet to be started: how.
     starter: Option<Box<Starter>>,
     /// The epoch whose leader was asked last, and when.

@@ -64,7 +64,7 @@ const LONGEST_COMMIT_PAUSE: Duration = Duration::from_millis(400);
 const UNANSWERED_AFTER: Duration = Duration::from_secs(3);
 const _: () = assert!(UNANSWERED_AFTER.as_millis() < OPERATION_TIMEOUT.as_millis());
 
-/// How often a leader says where the log ends, also while it is busy: its members answer where they are.
+/// How often a leader says where the log ends, also while it is busy: its members answer where they are, if that is new.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// How long after the opening hosts have asked again what was undecided: that goes before the freeing of a dead
@@ -125,11 +125,11 @@ struct BatchFlight {
     decisions: Vec<Decision>,
     /// Checks beyond the fence, of a batch that resets.
     conditions: Conditions,
-    stage: Stage,
+    stage: FlightStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum FlightStage {
     Committing {
         id: OpId,
         since: Time,

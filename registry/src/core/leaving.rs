@@ -79,7 +79,7 @@ pub enum LeavingEffect {
 
 /// What a registry is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Waits {
+enum WaitedFor {
     /// Nothing.
     Nothing,
     /// That it has drained.
@@ -91,7 +91,7 @@ enum Waits {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Stage {
+enum LeavingStage {
     Serving,
     Draining,
     Drained,
@@ -118,8 +118,8 @@ pub(crate) enum WhyLeaving {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Leaving {
     times: LeavingTimes,
-    stage: Stage,
-    registries: BTreeMap<RegistryName, Waits>,
+    stage: LeavingStage,
+    registries: BTreeMap<RegistryName, WaitedFor>,
     /// What runs on exactly one node is ending.
     is_ending: bool,
     /// The worst of what registries said when they drained.
@@ -134,7 +134,7 @@ impl Leaving {
     pub fn new(times: LeavingTimes) -> Self {
         Self {
             times,
-            stage: Stage::Serving,
+            stage: LeavingStage::Serving,
             registries: BTreeMap::new(),
             is_ending: false,
             drained: None,
@@ -149,39 +149,41 @@ impl Leaving {
     pub fn join(&mut self, registry: RegistryName) -> bool {
         let joins = !self.has_begun();
         if joins {
-            self.registries.insert(registry, Waits::Nothing);
+            self.registries.insert(registry, WaitedFor::Nothing);
         }
         joins
     }
 
     /// Whether the node has begun to leave, or has failed.
     pub fn has_begun(&self) -> bool {
-        self.stage != Stage::Serving
+        self.stage != LeavingStage::Serving
     }
 
     /// Why it has begun to leave, if it has.
     #[cfg(any(test, feature = "admin"))]
     pub(crate) fn why(&self) -> Option<WhyLeaving> {
         match self.stage {
-            Stage::Serving => None,
+            LeavingStage::Serving => None,
             _ if self.has_failed => Some(WhyLeaving::Failed),
-            Stage::Draining | Stage::Drained if self.leavers.is_empty() => Some(WhyLeaving::AskedToDrain),
+            LeavingStage::Draining | LeavingStage::Drained if self.leavers.is_empty() => {
+                Some(WhyLeaving::AskedToDrain)
+            }
             _ => Some(WhyLeaving::AskedToLeave),
         }
     }
 
     /// Whether the session is being closed.
     pub fn is_closing(&self) -> bool {
-        matches!(self.stage, Stage::Closing { .. })
+        matches!(self.stage, LeavingStage::Closing { .. })
     }
 
     /// When it is to be told that a time has come, which is later than now.
     pub fn wakes_at(&self) -> Option<Time> {
         match self.stage {
-            Stage::Closing { until } => Some(until),
-            Stage::Saying => {
+            LeavingStage::Closing { until } => Some(until),
+            LeavingStage::Saying => {
                 let untils = self.registries.values().filter_map(|waits| match waits {
-                    Waits::Leaves { until } => Some(*until),
+                    WaitedFor::Leaves { until } => Some(*until),
                     _ => None,
                 });
                 untils.min()
@@ -193,7 +195,7 @@ impl Leaving {
     /// Takes an input, and adds what is to be done.
     pub fn step(&mut self, now: Time, input: LeavingInput, effects: &mut Vec<LeavingEffect>) {
         match input {
-            LeavingInput::Drain(caller) if self.stage > Stage::Drained => {
+            LeavingInput::Drain(caller) if self.stage > LeavingStage::Drained => {
                 effects.push(LeavingEffect::Drained(vec![caller], Drained::Left));
             }
             LeavingInput::Drain(caller) => {
@@ -202,30 +204,30 @@ impl Leaving {
             }
             LeavingInput::Leave(caller) => {
                 self.leavers.push(caller);
-                if self.stage == Stage::Serving {
+                if self.stage == LeavingStage::Serving {
                     self.drain(effects);
                 }
             }
             LeavingInput::Drained(registry, drained) => {
-                if self.settle(&registry, Waits::Drains) {
+                if self.settle(&registry, WaitedFor::Drains) {
                     self.drained = self.drained.take().max(Some(drained));
                 }
             }
             LeavingInput::Ended => self.is_ending = false,
             LeavingInput::Dropped(registry, is_alive) => self.dropped(now, &registry, is_alive),
             LeavingInput::Left(registry) => match self.registries.get_mut(&registry) {
-                Some(Waits::Drops { has_left }) => *has_left = true,
-                Some(waits @ Waits::Leaves { .. }) => *waits = Waits::Nothing,
+                Some(WaitedFor::Drops { has_left }) => *has_left = true,
+                Some(waits @ WaitedFor::Leaves { .. }) => *waits = WaitedFor::Nothing,
                 _ => {}
             },
             LeavingInput::Closed => {
-                if let Stage::Closing { until } = &mut self.stage {
+                if let LeavingStage::Closing { until } = &mut self.stage {
                     *until = now;
                 }
             }
             LeavingInput::Parted => {
-                if self.stage == Stage::Parting {
-                    self.stage = Stage::Gone;
+                if self.stage == LeavingStage::Parting {
+                    self.stage = LeavingStage::Gone;
                 }
             }
             LeavingInput::Failed => self.fail(now, effects),
@@ -235,12 +237,12 @@ impl Leaving {
     }
 
     fn drain(&mut self, effects: &mut Vec<LeavingEffect>) {
-        if self.stage == Stage::Draining {
+        if self.stage == LeavingStage::Draining {
             return;
         }
-        self.stage = Stage::Draining;
+        self.stage = LeavingStage::Draining;
         for (registry, waits) in &mut self.registries {
-            *waits = Waits::Drains;
+            *waits = WaitedFor::Drains;
             effects.push(LeavingEffect::Drain(registry.clone(), self.times.drain));
         }
         self.is_ending = true;
@@ -248,29 +250,29 @@ impl Leaving {
     }
 
     /// Notes that what was waited for has come. False: it was not waited for.
-    fn settle(&mut self, registry: &RegistryName, waited: Waits) -> bool {
+    fn settle(&mut self, registry: &RegistryName, waited: WaitedFor) -> bool {
         let waits = self.registries.get_mut(registry).filter(|waits| **waits == waited);
-        waits.map(|waits| *waits = Waits::Nothing).is_some()
+        waits.map(|waits| *waits = WaitedFor::Nothing).is_some()
     }
 
     fn dropped(&mut self, now: Time, registry: &RegistryName, is_alive: bool) {
         let until = now + self.times.say;
         let Some(waits) = self.registries.get_mut(registry) else { return };
-        if let Waits::Drops { has_left } = *waits {
+        if let WaitedFor::Drops { has_left } = *waits {
             let is_said = has_left || !is_alive || planted!("queue-not-awaited");
-            *waits = if is_said { Waits::Nothing } else { Waits::Leaves { until } };
+            *waits = if is_said { WaitedFor::Nothing } else { WaitedFor::Leaves { until } };
         }
     }
 
     /// Nothing of the node runs any more but its session, which is closed.
     fn fail(&mut self, now: Time, effects: &mut Vec<LeavingEffect>) {
-        if std::mem::replace(&mut self.has_failed, true) || self.stage >= Stage::Parting {
+        if std::mem::replace(&mut self.has_failed, true) || self.stage >= LeavingStage::Parting {
             return;
         }
         if !self.drainers.is_empty() {
             effects.push(LeavingEffect::Drained(std::mem::take(&mut self.drainers), Drained::Left));
         }
-        if !matches!(self.stage, Stage::Closing { .. }) {
+        if !matches!(self.stage, LeavingStage::Closing { .. }) {
             self.close(now, effects);
         }
     }
@@ -279,44 +281,46 @@ impl Leaving {
     fn go_on(&mut self, now: Time, effects: &mut Vec<LeavingEffect>) {
         // A time that is over is no time to wait for, while other registries are waited for.
         for waits in self.registries.values_mut() {
-            if matches!(waits, Waits::Leaves { until } if *until <= now) {
-                *waits = Waits::Nothing;
+            if matches!(waits, WaitedFor::Leaves { until } if *until <= now) {
+                *waits = WaitedFor::Nothing;
             }
         }
-        if self.stage == Stage::Draining && self.waits_for_nothing() && !self.is_ending {
-            self.stage = Stage::Drained;
+        if self.stage == LeavingStage::Draining && self.waits_for_nothing() && !self.is_ending {
+            self.stage = LeavingStage::Drained;
             let how = self.drained.take().unwrap_or(Drained::Left);
             effects.push(LeavingEffect::Drained(std::mem::take(&mut self.drainers), how));
         }
-        if self.stage == Stage::Drained && !self.leavers.is_empty() {
-            self.stage = Stage::Saying;
+        if self.stage == LeavingStage::Drained && !self.leavers.is_empty() {
+            self.stage = LeavingStage::Saying;
             for (registry, waits) in &mut self.registries {
-                *waits = Waits::Drops { has_left: false };
+                *waits = WaitedFor::Drops { has_left: false };
                 effects.push(LeavingEffect::Drop(registry.clone(), self.times.decide));
             }
         }
-        if self.stage == Stage::Saying && (self.waits_for_nothing() || planted!("session-closed-first")) {
+        if self.stage == LeavingStage::Saying
+            && (self.waits_for_nothing() || planted!("session-closed-first"))
+        {
             self.close(now, effects);
         }
-        if matches!(self.stage, Stage::Closing { until } if until <= now) {
-            self.stage = Stage::Parting;
+        if matches!(self.stage, LeavingStage::Closing { until } if until <= now) {
+            self.stage = LeavingStage::Parting;
             effects.push(LeavingEffect::Part);
         }
-        if self.stage == Stage::Gone && !self.leavers.is_empty() {
+        if self.stage == LeavingStage::Gone && !self.leavers.is_empty() {
             effects.push(LeavingEffect::Left(std::mem::take(&mut self.leavers)));
         }
     }
 
     fn waits_for_nothing(&self) -> bool {
         self.registries.values().all(|waits| match waits {
-            Waits::Nothing => true,
-            Waits::Drains => planted!("drains-not-awaited"),
-            Waits::Drops { .. } | Waits::Leaves { .. } => false,
+            WaitedFor::Nothing => true,
+            WaitedFor::Drains => planted!("drains-not-awaited"),
+            WaitedFor::Drops { .. } | WaitedFor::Leaves { .. } => false,
         })
     }
 
     fn close(&mut self, now: Time, effects: &mut Vec<LeavingEffect>) {
-        self.stage = Stage::Closing { until: now + self.times.close };
+        self.stage = LeavingStage::Closing { until: now + self.times.close };
         effects.push(LeavingEffect::Close);
     }
 }
@@ -326,12 +330,12 @@ impl Leaving {
 impl Leaving {
     /// As if the node had drained, and nothing had been waited for.
     pub fn has_drained_at_once(&mut self) {
-        self.stage = Stage::Drained;
+        self.stage = LeavingStage::Drained;
     }
 
     /// Whether the registries drain: until they have, names are held.
     pub fn is_draining(&self) -> bool {
-        self.stage == Stage::Draining
+        self.stage == LeavingStage::Draining
     }
 
     /// Whether the session is closed because a part of the node has failed.

@@ -16,6 +16,7 @@ mod leaving;
 mod lineage;
 mod links;
 mod messages;
+mod progress;
 mod seat;
 mod standing;
 mod state;
@@ -47,11 +48,14 @@ use callsign_store::{
     random::splitmix,
 };
 
-use self::{ahead::Ahead, behind::Behind, drain::Drain, duty::Duty, lineage::Told, their_links::TheirLinks};
+use self::{
+    ahead::Ahead, behind::Behind, drain::Drain, duty::MemberDuty, lineage::ToldOfLog, progress::Progress,
+    their_links::TheirLinks,
+};
 use crate::core::{
     catchup::{ArrivedChunk, CatchUp, offer_all},
     handoff::{Handoff, Step, reset_conditions},
-    host::{Caller, Host, decline},
+    host::{Client, Host, decline},
     input::{Answer, CallId, Effect, Event, Input, Now, Tell, Turn},
     leader::Leader,
     log::CorruptBatch,
@@ -68,6 +72,14 @@ use crate::core::{
 
 /// How often time is looked at while somebody waits. Deadlines are kept to within this.
 const MEMBER_TICK: Duration = Duration::from_millis(100);
+
+/// How long after its last turn a member is woken that hears no leader, though nobody waits. Longer: a leader whose opening failed
+/// begins again later.
+const LOOKS: Duration = Duration::from_secs(1);
+
+/// How often a member that hears its leader is woken, though nobody waits. Shorter: idle nodes do more. Longer: a name that the
+/// log gives it, and that nobody here claims, is given up later.
+const FOLLOWER_LOOKS: Duration = Duration::from_secs(5);
 
 /// How often the elector is told of contact with the leader, at most. A small part of its silence limit.
 const HEARD_EVERY: Duration = Duration::from_millis(250);
@@ -127,7 +139,7 @@ pub struct Member<T> {
     /// The lineage that the node said it is in. `None`: it never went back since this member began.
     lineage: Option<LineageId>,
     /// What the elector was told of the log.
-    told: Told,
+    told: ToldOfLog,
     view: Arc<View>,
     links: BTreeMap<NodeName, Linked>,
     permitted: Permitted,
@@ -153,10 +165,11 @@ pub struct Member<T> {
     next_op: u64,
     next_tick: Time,
     contact_told: Option<(Epoch, Time)>,
+    progress: Progress,
     synced_told: Time,
     hopeless_since: Option<Time>,
     drain: Drain,
-    duty: Duty,
+    duty: MemberDuty,
     /// What is said when the host has nothing more to do for its actors.
     behind: Vec<Behind>,
     /// Messages to itself.
@@ -168,7 +181,7 @@ impl<T: Table> Member<T> {
         Self {
             replica: Replica::new(config.me.clone(), table),
             lineage: None,
-            told: Told::default(),
+            told: ToldOfLog::default(),
             view: Arc::new(nothing_known()),
             links: BTreeMap::new(),
             permitted: Permitted::new(config.me.clone()),
@@ -189,10 +202,11 @@ impl<T: Table> Member<T> {
             next_op: 0,
             next_tick: Time::ZERO,
             contact_told: None,
+            progress: Progress::default(),
             synced_told: Time::ZERO,
             hopeless_since: None,
             drain: Drain::new(),
-            duty: Duty::default(),
+            duty: MemberDuty::default(),
             behind: Vec::new(),
             own: VecDeque::new(),
             config,
@@ -297,6 +311,7 @@ impl<T: Table> Member<T> {
             Input::SendFailed { to } => {
                 if self.following.as_ref().is_some_and(|(_, leader)| *leader == to) {
                     self.host.on_send_failed(now.time);
+                    self.progress.is_lost();
                 }
             }
             Input::ReadDone { id, result } => self.on_read(now, id, &result, effects),

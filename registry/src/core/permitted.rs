@@ -16,7 +16,7 @@ use callsign_store::{
 };
 use callsign_transport::Permits;
 
-use crate::core::group::Membership;
+use crate::core::group::MembershipName;
 
 /// What the nodes may do, as one member knows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +81,7 @@ impl Permitted {
         let permits = if is_own { Some(&self.own) } else { self.peers.get(node) };
         let permits = permits.ok_or(NotPermitted::Unknown)?;
         let Some(allowed) = permits.names() else { return Ok(()) };
-        let membership = Membership::of(name);
+        let membership = MembershipName::of(name);
         if membership.is_some() && planted!("memberships-not-checked") {
             return Ok(());
         }

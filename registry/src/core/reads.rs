@@ -28,7 +28,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(1);
 const READ_RETRY: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Asked {
+struct AskedRead {
     call: CallId,
     name: Name,
     began: Time,
@@ -41,7 +41,7 @@ struct Reading {
     since: Time,
     /// What the own replica had applied when it was begun.
     end: Option<LogEnd>,
-    serves: Vec<Asked>,
+    serves: Vec<AskedRead>,
 }
 
 /// A read showed less than the own replica had applied before it was begun.
@@ -51,16 +51,16 @@ pub(crate) struct WentBack;
 /// The consistent reads of one member, and the waits for a position.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Reads {
-    asked: Vec<Asked>,
+    asked: Vec<AskedRead>,
     reading: Option<Reading>,
-    reaching: Vec<(Position, Asked)>,
+    reaching: Vec<(Position, AskedRead)>,
     waiting: Vec<(Position, CallId, Time)>,
     not_before: Time,
 }
 
 impl Reads {
     pub(crate) fn consistent(&mut self, now: Time, call: CallId, name: Name, wait: Duration) {
-        self.asked.push(Asked { call, name, began: now, deadline: now + wait });
+        self.asked.push(AskedRead { call, name, began: now, deadline: now + wait });
     }
 
     pub(crate) fn wait_for(&mut self, now: Time, call: CallId, position: Position, wait: Duration) {
@@ -144,7 +144,7 @@ impl Reads {
             }
             !is_over
         });
-        let mut is_waiting = |asked: &Asked| {
+        let mut is_waiting = |asked: &AskedRead| {
             let is_over = now >= asked.deadline;
             if is_over {
                 let error = ConsistentError::StoreUnavailable { waited: now.since(asked.began) };

@@ -45,7 +45,7 @@ const APPLIED_BYTES: usize = 32 << 10;
 
 /// A batch that came too early.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Waiting {
+struct WaitingBatch {
     epoch: Epoch,
     batch: Batch,
     bytes: usize,
@@ -59,7 +59,7 @@ pub struct Replica<T> {
     end: LogEnd,
     based: bool,
     installing: Option<Installing>,
-    waiting: BTreeMap<Position, Waiting>,
+    waiting: BTreeMap<Position, WaitingBatch>,
     waiting_bytes: usize,
     /// The latest changes, for whoever watches.
     memory: Memory,
@@ -291,7 +291,7 @@ impl<T: Table> Replica<T> {
         }
         if position > self.position() && self.waiting_bytes + bytes <= MAX_WAITING_BYTES {
             self.waiting_bytes += bytes;
-            if let Some(former) = self.waiting.insert(position, Waiting { epoch, batch, bytes }) {
+            if let Some(former) = self.waiting.insert(position, WaitingBatch { epoch, batch, bytes }) {
                 self.waiting_bytes -= former.bytes;
             }
         }

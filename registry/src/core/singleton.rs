@@ -108,7 +108,7 @@ enum Want {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Phase {
+enum ChildPhase {
     Starting,
     Running,
     /// Since when it is to end, and when it is killed if it has not.
@@ -123,7 +123,7 @@ enum Phase {
 struct Child {
     id: ChildId,
     kind: ChildKind,
-    phase: Phase,
+    phase: ChildPhase,
     restart: u32,
 }
 
@@ -169,7 +169,7 @@ impl Core {
     /// When `Wake` is wanted.
     pub(crate) fn wakes_at(&self) -> Option<Time> {
         match self.child?.phase {
-            Phase::Stopping { kill_at, killed: false, .. } => Some(kill_at),
+            ChildPhase::Stopping { kill_at, killed: false, .. } => Some(kill_at),
             _ => None,
         }
     }
@@ -179,7 +179,10 @@ impl Core {
             Input::Lead => {
                 self.leads = true;
                 self.set(Want::Leader);
-                if matches!(self.child, Some(Child { kind: ChildKind::Leader, phase: Phase::Running, .. })) {
+                if matches!(
+                    self.child,
+                    Some(Child { kind: ChildKind::Leader, phase: ChildPhase::Running, .. })
+                ) {
                     self.led(Ok(()), effects);
                 }
                 self.settle(now, self.budget, effects);
@@ -206,7 +209,7 @@ impl Core {
             Input::Started { id } => self.on_started(id, now, effects),
             Input::Down { id, why } => self.on_down(id, why, now, effects),
             Input::Unreachable { id, why } => {
-                if self.child.is_some_and(|child| child.id == id && child.phase == Phase::Running) {
+                if self.child.is_some_and(|child| child.id == id && child.phase == ChildPhase::Running) {
                     self.give_up(ChildKind::Leader, why, effects);
                 }
             }
@@ -252,7 +255,7 @@ impl Core {
 
     fn start(&mut self, kind: ChildKind, restart: u32, effects: &mut Vec<Effect>) {
         self.last_id += 1;
-        self.child = Some(Child { id: self.last_id, kind, phase: Phase::Starting, restart });
+        self.child = Some(Child { id: self.last_id, kind, phase: ChildPhase::Starting, restart });
         effects.push(Effect::Start { id: self.last_id, kind, restart });
     }
 
@@ -260,9 +263,9 @@ impl Core {
         let Some(child) = &mut self.child else { return };
         let kill_at = now + budget;
         match &mut child.phase {
-            Phase::Stopping { kill_at: set, .. } => *set = (*set).min(kill_at),
+            ChildPhase::Stopping { kill_at: set, .. } => *set = (*set).min(kill_at),
             phase => {
-                *phase = Phase::Stopping { since: now, kill_at, killed: false };
+                *phase = ChildPhase::Stopping { since: now, kill_at, killed: false };
                 effects.push(Effect::Stop { id: child.id, budget });
             }
         }
@@ -270,7 +273,7 @@ impl Core {
 
     fn kill_late(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let Some(child) = &mut self.child else { return };
-        if let Phase::Stopping { since, kill_at, killed: killed @ false } = &mut child.phase
+        if let ChildPhase::Stopping { since, kill_at, killed: killed @ false } = &mut child.phase
             && *kill_at <= now
         {
             *killed = true;
@@ -283,16 +286,16 @@ impl Core {
         let Some(child) = self.child.as_mut().filter(|child| child.id == id) else { return };
         // One that is to end already is told to again: it may have been too early the first time.
         match child.phase {
-            Phase::Starting => child.phase = Phase::Running,
-            Phase::Stopping { kill_at, killed: false, .. } => {
+            ChildPhase::Starting => child.phase = ChildPhase::Running,
+            ChildPhase::Stopping { kill_at, killed: false, .. } => {
                 effects.push(Effect::Stop { id, budget: kill_at.since(now) });
                 return;
             }
-            Phase::Stopping { .. } => {
+            ChildPhase::Stopping { .. } => {
                 effects.push(Effect::Kill { id });
                 return;
             }
-            Phase::Running => return,
+            ChildPhase::Running => return,
         }
         let (kind, restart) = (child.kind, child.restart);
         effects.push(Effect::Tell(Happened::Started { kind, restart }));
@@ -305,17 +308,17 @@ impl Core {
         let Some(child) = self.child.take_if(|child| child.id == id) else { return };
         let kind = child.kind;
         match child.phase {
-            Phase::Stopping { since, .. } => {
+            ChildPhase::Stopping { since, .. } => {
                 effects.push(Effect::Tell(Happened::Stopped { kind, took: now.since(since) }));
             }
-            Phase::Starting if child.kind == ChildKind::Leader && self.leads => {
+            ChildPhase::Starting if child.kind == ChildKind::Leader && self.leads => {
                 // The campaign counts these itself.
                 effects.push(Effect::Tell(Happened::NotStarted { kind, why: why.clone() }));
                 self.want = Want::Nothing;
                 self.led(Err(why), effects);
             }
             phase => {
-                effects.push(Effect::Tell(if phase == Phase::Starting {
+                effects.push(Effect::Tell(if phase == ChildPhase::Starting {
                     Happened::NotStarted { kind, why: why.clone() }
                 } else {
                     Happened::Exited { kind, why: why.clone() }

@@ -16,7 +16,7 @@ use std::{
 use callsign_store::ids::{Position, SessionId, deserialize_count};
 use callsign_transport::Kind;
 
-use crate::core::{entry::Entry, group::Membership, meta::Meta, name::Name};
+use crate::core::{entry::Entry, group::MembershipName, meta::Meta, name::Name};
 
 /// A request's number among those of its session.
 #[derive(
@@ -204,7 +204,7 @@ impl Table for BTreeMap<Name, Row> {
     fn visit_group(&self, group: &str, see: &mut dyn FnMut(&Name, &Standing) -> ControlFlow<()>) {
         let begins_so = self.range::<str, _>((Included(group), Unbounded));
         for (name, row) in begins_so.take_while(|(name, _)| name.starts_with(group)) {
-            let is_of_group = Membership::of(name).is_some_and(|membership| membership.group == group);
+            let is_of_group = MembershipName::of(name).is_some_and(|membership| membership.group == group);
             if is_of_group && see(name, &Standing::of(row)).is_break() {
                 return;
             }

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use callsign_elector::{
     elector::View,
@@ -37,11 +37,13 @@ pub(crate) struct Trim {
     max_lag: usize,
     next: Time,
     in_flight: Option<(OpId, Position)>,
+    /// Of which members a cut of this one has said that they lag. It may have done so since they were looked at.
+    lagged: BTreeSet<NodeName>,
 }
 
 impl Trim {
     pub(crate) fn new(worth: u64, max_lag: usize) -> Self {
-        Self { worth, max_lag, next: Time::ZERO, in_flight: None }
+        Self { worth, max_lag, next: Time::ZERO, in_flight: None, lagged: BTreeSet::new() }
     }
 
     pub(crate) fn on_wake(
@@ -97,7 +99,9 @@ impl Trim {
         if !planted!("cut-without-queue-mark") {
             transaction = view.check(transaction, keys.queue());
         }
+        self.lagged.retain(|node| view.members.contains_key(node));
         for (node, row) in lagging {
+            self.lagged.insert(node.clone());
             let row = MemberRow { synced: false, ..row.clone() };
             transaction = write_member(transaction, keys, node, Some(&row));
         }
@@ -107,6 +111,11 @@ impl Trim {
         self.in_flight = Some((turn.commit(transaction), floor));
     }
 
+    /// Those that are members, of which a cut of this one has said that they lag, or may have said it.
+    pub(crate) fn lagged(&self) -> &BTreeSet<NodeName> {
+        &self.lagged
+    }
+
     /// A commit ended. Returns the new floor, if it was this one's and was committed. Any other outcome needs
     /// nothing: the next look begins from what is there then.
     pub(crate) fn on_commit(&mut self, id: OpId, outcome: &CommitOutcome) -> Option<Position> {
@@ -114,7 +123,8 @@ impl Trim {
         matches!(outcome, CommitOutcome::Committed(_)).then_some(floor)
     }
 
-    pub(crate) fn wakes_at(&self) -> Time {
-        self.next
+    /// When to look. `None`: even if all members had applied a log that ends there, a cut would not be worth it.
+    pub(crate) fn wakes_at(&self, end: Position, floor: Position) -> Option<Time> {
+        (end.next().0 >= floor.0 + self.worth).then_some(self.next)
     }
 }

@@ -27,7 +27,7 @@ use crate::{
         registry::{RegistryCore, RegistryEffect, Told},
     },
     driver::{metrics::OfRegistry, shared::SharedTable},
-    status::{Status, of_member::Rows},
+    status::{Status, of_member::MemberRows},
 };
 
 mod callers;
@@ -46,7 +46,7 @@ mod watching;
 
 #[cfg(test)]
 pub(crate) use callers::LISTENERS;
-pub(crate) use callers::{Asked, Calls, Keeps, Listener, Shared};
+pub(crate) use callers::{AskedClaim, Calls, Keeps, Listener, Shared};
 pub(crate) use flag::{Flag, Flagged};
 use from_links::FromLinks;
 pub(crate) use recorders::Recorders;
@@ -82,14 +82,14 @@ pub(crate) struct Parts {
 }
 
 /// A member that runs.
-pub(crate) struct Started {
+pub(crate) struct StartedMember {
     pub(crate) shared: Arc<Shared>,
     pub(crate) actor: ActorCell,
     pub(crate) part: Part,
 }
 
 /// Starts a member.
-pub(crate) async fn start(parts: Parts, calls: Calls) -> Result<Started, ractor::SpawnErr> {
+pub(crate) async fn start(parts: Parts, calls: Calls) -> Result<StartedMember, ractor::SpawnErr> {
     // A recording can be replayed only if the order of the table is in it, or none of it.
     let seed = parts.config.seed;
     let table = SharedTable::new(seed, parts.ordered);
@@ -99,7 +99,7 @@ pub(crate) async fn start(parts: Parts, calls: Calls) -> Result<Started, ractor:
     let (actor, part) = supervisor.actor(name, MemberActor, arguments).await?;
     shared.tell_elector(elector::Input::Wake);
     shared.runs_in(actor.clone());
-    Ok(Started { shared, actor: actor.get_cell(), part })
+    Ok(StartedMember { shared, actor: actor.get_cell(), part })
 }
 
 /// Has the task wait behind those that can run. Unlike what `tokio::task::yield_now` sets aside, another worker can take it over: one of the
@@ -130,7 +130,7 @@ struct Driver {
     watches: Watches,
     channel: String,
     /// The members as they were last published.
-    rows: Rows,
+    rows: MemberRows,
     /// How many were up when it was last counted.
     links: usize,
     timer: Arc<Timer>,
@@ -197,7 +197,7 @@ impl Actor for MemberActor {
             watches,
             endpoint: parts.endpoint,
             channel: parts.channel,
-            rows: Rows::default(),
+            rows: MemberRows::default(),
             links: 0,
             timer,
             effects: Vec::new(),

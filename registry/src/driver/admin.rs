@@ -95,7 +95,7 @@ use self::{
     access::Access,
     extract::Query,
     history::Histories,
-    shared::{Render, Shared},
+    shared::{AdminShared, Render},
 };
 pub use self::{
     refusal::{HttpRefusal, HttpVerdict},
@@ -115,7 +115,7 @@ pub mod command {
 }
 
 /// What a route answers.
-type Answer = Result<Json<Value>, HttpRefusal>;
+type HttpAnswer = Result<Json<Value>, HttpRefusal>;
 
 /// The page and the routes of the [module](self) for this registry, for programs of the same machine: [`Admin`] with its defaults.
 ///
@@ -168,7 +168,7 @@ impl Admin {
     pub fn router(self) -> Router {
         let Self { registries, access, metrics, more } = self;
         let histories = Arc::new(Histories::keep(&registries));
-        routes::routes(Shared { registries, histories, metrics }, more)
+        routes::routes(AdminShared { registries, histories, metrics }, more)
             .layer(middleware::from_fn_with_state(access, access::guard))
     }
 }

@@ -24,9 +24,9 @@ use crate::{
         table::{Row, Standing},
     },
     driver::{
-        registration::{Held, NotHeld, Registration},
+        registration::{HeldClaim, NotHeld, Registration},
         registry::{RegisterOptions, Registry},
-        shared::{Seat, TableReader},
+        shared::{MemberSeat, TableReader},
     },
     error::{GroupError, LookupError, RegisterError, UnregisterError, WhereisError},
 };
@@ -144,7 +144,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    pub(super) fn new(registry: &Registry, group: Name, id: GroupId, actor: u64, held: Held) -> Self {
+    pub(super) fn new(registry: &Registry, group: Name, id: GroupId, actor: u64, held: HeldClaim) -> Self {
         let registration = Registration::new(group, held, registry.shared.clone());
         Self { registration, id, actor }
     }
@@ -214,7 +214,7 @@ impl<M: RemoteMessage> Group<M> {
     /// As those of [`Registry::lookup`].
     pub fn members(&self) -> Result<Vec<Entry>, LookupError> {
         self.known(|table, group| {
-            let entry = |(_, seat): (Standing, Seat)| table.with(&seat.name, Row::entry);
+            let entry = |(_, seat): (Standing, MemberSeat)| table.with(&seat.name, Row::entry);
             table.members(group).into_iter().filter_map(entry).collect()
         })
     }
@@ -242,7 +242,7 @@ impl<M: RemoteMessage> Group<M> {
     /// `NotFound` if the group has no members. `Unreachable` if none of them can be reached. `Lookup` as [`Registry::lookup`].
     pub fn pick(&self, strategy: Strategy<'_>) -> Result<ActorRef<M>, WhereisError> {
         let seats = self.seats()?;
-        let mut order: Vec<&(Standing, Seat)> = seats.iter().collect();
+        let mut order: Vec<&(Standing, MemberSeat)> = seats.iter().collect();
         match strategy {
             Strategy::Key(key) => order.sort_by_cached_key(|(standing, seat)| {
                 let session = &standing.session;
@@ -295,7 +295,7 @@ impl<M: RemoteMessage> Group<M> {
         Ok(sent?)
     }
 
-    fn seats(&self) -> Result<Vec<(Standing, Seat)>, LookupError> {
+    fn seats(&self) -> Result<Vec<(Standing, MemberSeat)>, LookupError> {
         self.known(TableReader::members)
     }
 

@@ -21,7 +21,7 @@ mod sync {
 use kicked::Kicked;
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingInputs {
     /// Actors that have ended.
     ended: Vec<u64>,
     inputs: Vec<Told>,
@@ -32,7 +32,7 @@ struct Waiting {
 
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    waiting: Kicked<Waiting>,
+    waiting: Kicked<WaitingInputs>,
 }
 
 impl Inbox {
@@ -68,8 +68,8 @@ impl Inbox {
 
     /// Takes all that waits, and says how many bytes links delivered of it. What comes next is put into `next`, which is empty.
     pub(crate) fn take(&self, next: Vec<Told>) -> (Vec<Told>, usize) {
-        let nothing = Waiting { inputs: next, ..Waiting::default() };
-        let Waiting { ended, inputs, bytes, rooms } = self.waiting.take(nothing);
+        let nothing = WaitingInputs { inputs: next, ..WaitingInputs::default() };
+        let WaitingInputs { ended, inputs, bytes, rooms } = self.waiting.take(nothing);
         drop(rooms);
         if ended.is_empty() {
             return (inputs, bytes);

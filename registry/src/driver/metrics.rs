@@ -27,7 +27,7 @@ use crate::{
     status::Status,
 };
 
-pub(crate) use self::{answered::Answered, asked::Asked};
+pub(crate) use self::{answered::Answered, asked::AskedCounters};
 
 /// What this crate counts itself.
 const OWN_METRICS: &[Metric] = &[

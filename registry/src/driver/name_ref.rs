@@ -163,7 +163,7 @@ pub enum CallError {
     },
 }
 
-struct Inner {
+struct NameRefInner {
     registry: Registry,
     name: Name,
     options: NameRefOptions,
@@ -174,7 +174,7 @@ struct Inner {
 
 /// A name as an address. Cheap to clone; clones share the buffer and its order.
 pub struct NameRef<M> {
-    inner: Arc<Inner>,
+    inner: Arc<NameRefInner>,
     _messages: PhantomData<fn(M)>,
 }
 
@@ -199,7 +199,7 @@ impl Registry {
     ) -> Result<NameRef<M>, BadName> {
         check_name(name)?;
         let options = options.buffer(options.buffer.clamp(1, Semaphore::MAX_PERMITS));
-        let inner = Inner {
+        let inner = NameRefInner {
             registry: self.clone(),
             name: name.into(),
             options,
@@ -301,7 +301,7 @@ impl<M: RemoteMessage> NameRef<M> {
     }
 }
 
-impl Inner {
+impl NameRefInner {
     fn place(&self) -> Option<SemaphorePermit<'_>> {
         self.places.try_acquire().ok()
     }

@@ -7,7 +7,7 @@ use std::{
 
 use callsign_elector::{
     elector::{self, ElectorConfig, Notice},
-    session::{NodeSession, OpenSessionError, Opening, SessionConfig, SessionSight},
+    session::{NodeSession, OpenSessionError, SessionConfig, SessionOpening, SessionSight},
     settings::Settings,
 };
 use callsign_store::{
@@ -29,7 +29,7 @@ use crate::{
         tuning::Tuning,
     },
     driver::{
-        actor::{self, Calls, Parts, Recorders, Shared, Started},
+        actor::{self, Calls, Parts, Recorders, Shared, StartedMember},
         outage::{Observed, Outage},
     },
     error::JoinError,
@@ -48,7 +48,7 @@ pub use observer::observe;
 use stepped::{NoSession, Stepped};
 
 /// One registry that the node has joined.
-struct Joined {
+struct JoinedRegistry {
     shared: Arc<Shared>,
     stop: Stop,
 }
@@ -82,7 +82,7 @@ pub(crate) struct Node {
     pub(crate) supervisor: Supervisor,
     /// Registries that are joined, or being joined.
     reserved: Mutex<BTreeSet<RegistryName>>,
-    joined: Mutex<BTreeMap<RegistryName, Joined>>,
+    joined: Mutex<BTreeMap<RegistryName, JoinedRegistry>>,
     core: Arc<Stepped>,
     leaves: Leaves,
     /// One at a time.
@@ -135,7 +135,7 @@ impl Node {
         };
         let times = leaving::times(config.drain_timeout);
         let core = NodeCore::new(session.clone(), times).map_err(OpenSessionError::Timing);
-        let opening = Opening {
+        let opening = SessionOpening {
             store: store.clone(),
             clock: config.clock.clone(),
             config: session,
@@ -266,14 +266,14 @@ impl Node {
             outage: self.outage.clone(),
         };
         let ended = |_| JoinError::Left;
-        let Started { shared, actor, part } = actor::start(parts, calls).await.map_err(ended)?;
+        let StartedMember { shared, actor, part } = actor::start(parts, calls).await.map_err(ended)?;
         let stop = Stop { actor, part };
         let (fails, stops) = (shared.clone(), stop.clone());
         self.supervisor.on_failure(move |failure| {
             fails.fails(failure);
             stops.stop("the node has failed");
         });
-        let joined = Joined { shared: shared.clone(), stop: stop.clone() };
+        let joined = JoinedRegistry { shared: shared.clone(), stop: stop.clone() };
         lock(&self.joined).insert(registry.clone(), joined);
         let joins = {
             let (mut core, mut effects) = (self.core.lock(), Vec::new());

@@ -17,7 +17,7 @@ use callsign_store::{
 };
 use futures::{FutureExt, future::BoxFuture};
 
-use super::metrics::Asked;
+use super::metrics::AskedCounters;
 
 /// After so long without an answer, the store counts as gone. Shorter: a slow commit is taken for an outage. Longer:
 /// calls that are to fail at once are sent to a store that hangs.
@@ -65,12 +65,12 @@ impl Outage {
 pub(crate) struct Observed {
     store: SharedStore,
     outage: Arc<Outage>,
-    asked: Asked,
+    asked: AskedCounters,
 }
 
 impl Observed {
     pub(crate) fn over(store: SharedStore, outage: Arc<Outage>) -> SharedStore {
-        Arc::new(Self { store, outage, asked: Asked::new() })
+        Arc::new(Self { store, outage, asked: AskedCounters::new() })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
         meta::Meta,
         name::Name,
     },
-    driver::actor::{Asked, Flag, Flagged, Shared},
+    driver::actor::{AskedClaim, Flag, Flagged, Shared},
     error::{UnregisterError, UpdateError},
 };
 
@@ -28,14 +28,14 @@ pub struct Registration {
 }
 
 /// What was granted, and the flag of its claim.
-pub(super) struct Held {
+pub(super) struct HeldClaim {
     pub(super) granted: Granted,
     pub(super) flag: Flag,
 }
 
-impl Held {
+impl HeldClaim {
     /// What was granted to this request, or to an earlier one of the same actor.
-    pub(super) fn by(asked: Option<Asked>, granted: Granted, shared: &Shared) -> Self {
+    pub(super) fn by(asked: Option<AskedClaim>, granted: Granted, shared: &Shared) -> Self {
         let flag = asked.and_then(|asked| asked.flag_of(granted.claim));
         Self { granted, flag: flag.unwrap_or_else(|| shared.flag_of(granted.claim)) }
     }
@@ -69,7 +69,7 @@ impl fmt::Debug for Registration {
 }
 
 impl Registration {
-    pub(super) fn new(name: Name, Held { granted, flag }: Held, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(name: Name, HeldClaim { granted, flag }: HeldClaim, shared: Arc<Shared>) -> Self {
         let Granted { token, revision, session, claim: _ } = granted;
         Self { name, token, revision, session, shared, flag }
     }

@@ -28,7 +28,7 @@ use crate::{
     driver::{
         actor::{Keeps, Listener, Shared},
         node::Node,
-        registration::{Held, Registration},
+        registration::{HeldClaim, Registration},
         take::{HandedTo, WhenTaken},
         traces::in_span,
     },
@@ -219,7 +219,7 @@ impl Registry {
         cell: ActorCell,
         call: impl FnOnce(OnLapse, OnTake, Option<Meta>) -> Call,
         options: RegisterOptions,
-    ) -> Result<Held, RegisterError> {
+    ) -> Result<HeldClaim, RegisterError> {
         let (on_lapse, listener) = options.when_lapsed.split();
         let (on_take, gives) = options.when_taken.split();
         let keeps = Keeps { listener, gives };
@@ -240,7 +240,7 @@ impl Registry {
             })
         };
         let ControlFlow::Continue(granted) = self.ask_by_core(caller, ask).await;
-        Ok(Held::by(last, granted?, &self.shared))
+        Ok(HeldClaim::by(last, granted?, &self.shared))
     }
 
     /// Whoever registers a successor may have seen its predecessor end before the member hears of it. The member is told here,

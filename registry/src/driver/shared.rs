@@ -23,7 +23,7 @@ use dashmap::{DashMap, mapref::one::Ref};
 use foldhash::quality::FixedState;
 
 use self::{complete::Changes, groups::Groups};
-pub(crate) use self::{complete::Complete, groups::Seat};
+pub(crate) use self::{complete::Complete, groups::MemberSeat};
 use crate::core::{
     entry::Entry,
     name::{Name, RESERVED},
@@ -43,7 +43,7 @@ const PAST_ALL: Position = Position(u64::MAX);
 
 /// The rows, and which of them nobody may see any more.
 #[derive(Debug)]
-struct Rows {
+struct SharedRows {
     map: Map,
     /// All names of the map in their order, if that is kept. A name that is found in it alone is being written, or was removed.
     order: Option<SkipSet<Name>>,
@@ -59,7 +59,7 @@ struct Rows {
     changes: Changes,
 }
 
-impl Rows {
+impl SharedRows {
     fn new(seed: u64, ordered: bool) -> Self {
         let map = Map::with_hasher_and_shard_amount(FixedState::with_seed(seed), SHARDS);
         let (unseen, hides) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -98,16 +98,16 @@ impl Rows {
 
 /// The writer's side. There is one, inside the member.
 #[derive(Debug)]
-pub(crate) struct SharedTable(Arc<Rows>);
+pub(crate) struct SharedTable(Arc<SharedRows>);
 
 /// The readers' side. Reading costs one lookup in a map: no mailbox, no await.
 #[derive(Clone, Debug)]
-pub(crate) struct TableReader(Arc<Rows>);
+pub(crate) struct TableReader(Arc<SharedRows>);
 
 impl SharedTable {
     /// An empty table, in which the order of what is not sorted follows from the seed. `ordered`: whether names are kept sorted.
     pub(crate) fn new(seed: u64, ordered: bool) -> Self {
-        Self(Arc::new(Rows::new(seed, ordered)))
+        Self(Arc::new(SharedRows::new(seed, ordered)))
     }
 
     pub(crate) fn reader(&self) -> TableReader {
@@ -118,7 +118,7 @@ impl SharedTable {
 impl SharedTable {
     /// Such a name is in no order: nobody selects it.
     fn put_membership(&mut self, name: Name, row: Row) -> Option<Row> {
-        let (standing, seat) = (Standing::of(&row), Seat { name: name.clone(), actor: row.actor });
+        let (standing, seat) = (Standing::of(&row), MemberSeat { name: name.clone(), actor: row.actor });
         let former = self.0.map.insert(name, row);
         // In this order: one that is put again stands where it stood.
         self.0.removed(former.as_ref());

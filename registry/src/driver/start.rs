@@ -32,7 +32,7 @@ use crate::{
     },
     driver::{
         actor::{Keeps, Shared},
-        registration::{Held, NotHeld, Registration},
+        registration::{HeldClaim, NotHeld, Registration},
         registry::{Registry, WhenLapsed},
         take::WhenTaken,
         traces::in_span,
@@ -154,18 +154,18 @@ type Begin = Box<dyn FnOnce(Starting) -> BoxFuture<'static, Done> + Send>;
 
 /// What is to be done to start an actor: taken once, by the member or by the caller who goes away.
 #[derive(Clone)]
-pub(crate) struct Slot(Arc<Mutex<Option<Begin>>>);
+pub(crate) struct StartSlot(Arc<Mutex<Option<Begin>>>);
 
-impl Slot {
+impl StartSlot {
     fn take(&self) -> Option<Begin> {
         lock(&self.0).take()
     }
 }
 
 /// A caller. One that goes away before the start has begun wants none.
-struct Waits(Slot);
+struct WaitsForStart(StartSlot);
 
-impl Drop for Waits {
+impl Drop for WaitsForStart {
     fn drop(&mut self) {
         drop(self.0.take());
     }
@@ -268,7 +268,7 @@ impl Registry {
         self.tell_of_ended_holder(&name);
         let meta = options.meta;
         let call = Call::Start { name: name.clone(), kind, on_lapse, on_take, meta, limit, patience };
-        let waits = Waits(Slot(Arc::new(Mutex::new(Some(begin)))));
+        let waits = WaitsForStart(StartSlot(Arc::new(Mutex::new(Some(begin)))));
         let caller = Caller::new(name.clone(), on_outage, self.clock().now(), request);
         let ask = |_| {
             let asked = self.shared.start(call.clone(), request, keeps.clone(), waits.0.clone());
@@ -288,7 +288,7 @@ impl Registry {
         };
         match self.ask_by_core(caller, ask).await {
             ControlFlow::Continue(granted) => {
-                let held = Held::by(None, granted?, &self.shared);
+                let held = HeldClaim::by(None, granted?, &self.shared);
                 Ok(Started::Ours(Registration::new(name, held, self.shared.clone())))
             }
             ControlFlow::Break(answer) => answer,
@@ -324,7 +324,7 @@ where
 /// Has an actor started, in a task of its own: nobody who waits for it drops it.
 pub(super) fn begin(supervisor: &Supervisor, shared: &Arc<Shared>, name: Name, granted: Granted) {
     let (claim, shared) = (granted.claim, shared.clone());
-    let registration = Registration::new(name.clone(), Held::by(None, granted, &shared), shared.clone());
+    let registration = Registration::new(name.clone(), HeldClaim::by(None, granted, &shared), shared.clone());
     let begin = shared.slot_of(claim).and_then(|slot| slot.take());
     supervisor.task("the start of an actor for a name", async move {
         let (yielded, cell) = match begin {

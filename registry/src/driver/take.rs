@@ -32,7 +32,7 @@ use crate::{
     },
     driver::{
         actor::{Keeps, Shared},
-        registration::{Held, Registration},
+        registration::{HeldClaim, Registration},
         registry::{Registry, WhenLapsed},
         traces::in_span,
     },
@@ -50,7 +50,7 @@ pub struct HandedTo {
 }
 
 /// What goes with a name to its next holder, or why it does not go.
-pub(crate) type Gives =
+pub(crate) type Giver =
     Arc<dyn Fn(HandedTo) -> BoxFuture<'static, Result<Vec<u8>, ActorProcessingErr>> + Send + Sync>;
 
 /// What becomes of a registration when another actor [takes](Registry::take) its name.
@@ -63,10 +63,10 @@ pub enum WhenTaken {
     /// The name is given. From the moment at which the function is called, no check of the registration passes: so what it returns is
     /// the last word of this holder. An error, a panic, more than [`MAX_HANDED_BYTES`](crate::MAX_HANDED_BYTES) or more than 10 s until
     /// the other node has the data let the actor keep the name, and its checks pass again.
-    Give(Gives),
+    Give(Giver),
     /// The same; and when the node of the holder [drains](Registry::drain), the name is offered to the nodes that have a
     /// [receiver](Registry::receive) for such actors.
-    Offer(Gives),
+    Offer(Giver),
 }
 
 impl WhenTaken {
@@ -86,7 +86,7 @@ impl WhenTaken {
         Self::Offer(Arc::new(move |to| give(to).boxed()))
     }
 
-    pub(super) fn split(self) -> (OnTake, Option<Gives>) {
+    pub(super) fn split(self) -> (OnTake, Option<Giver>) {
         match self {
             Self::Refuse => (OnTake::Refuse, None),
             Self::Give(gives) => (OnTake::Give, Some(gives)),
@@ -220,7 +220,7 @@ impl Registry {
         let span = debug_span!(target: SPANS, "take", registry, %name, token = Empty, error = Empty);
         let granted = in_span(span, asked, |granted| Some(granted.token)).await?;
         let registration =
-            Registration::new(name, Held::by(None, granted, &self.shared), self.shared.clone());
+            Registration::new(name, HeldClaim::by(None, granted, &self.shared), self.shared.clone());
         Ok(Taken { registration, data: std::mem::take(&mut *lock(&handed)) })
     }
 }

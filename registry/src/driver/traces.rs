@@ -27,11 +27,11 @@ pub(crate) const MOST_ASKED: usize = 1024;
 
 /// The traces of other nodes that go on here.
 #[derive(Default)]
-pub(crate) struct Traces(Mutex<Asked>);
+pub(crate) struct Traces(Mutex<TracesByRequest>);
 
 /// By node and request. A node counts all its requests in one row.
 #[derive(Default)]
-struct Asked {
+struct TracesByRequest {
     traces: BTreeMap<(NodeName, RequestNumber), TraceContext>,
     in_order: VecDeque<(NodeName, RequestNumber)>,
 }

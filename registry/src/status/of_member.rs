@@ -10,7 +10,7 @@ use crate::core::{member::Member, table::Table};
 
 impl Status {
     /// `rows` has the members as they were when a member was last looked at.
-    pub(crate) fn of<T: Table>(member: &Member<T>, rows: &mut Rows) -> Self {
+    pub(crate) fn of<T: Table>(member: &Member<T>, rows: &mut MemberRows) -> Self {
         let (view, me) = (member.view(), member.me());
         let serving = member.leader().map(|(_, node)| node);
         let elected = view.term.leader.as_ref().map(|leader| &leader.node);
@@ -37,7 +37,7 @@ impl Status {
 
 /// The rows of a registry's members, kept until one of them changes: a busy member is looked at far more often.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
+pub(crate) struct MemberRows {
     made_of: Option<MadeOf>,
     rows: Arc<[MemberInfo]>,
 }
@@ -77,7 +77,7 @@ fn lacks<T: Table>(member: &Member<T>) -> u64 {
     member.behind_of(member.me()).unwrap_or_default()
 }
 
-impl Rows {
+impl MemberRows {
     fn of<T: Table>(&mut self, member: &Member<T>) -> Arc<[MemberInfo]> {
         if !self.made_of.as_ref().is_some_and(|before| before.is_still_so(member)) {
             let now = MadeOf::of(member);

@@ -28,7 +28,7 @@ use crate::core::{
     fence::Fence,
     handoff::{End, Handoff, Step, reset_conditions},
     host::OnTake,
-    host::{Caller, Host, Registrant, Surroundings},
+    host::{Client, Host, Registrant, Surroundings},
     input::{CallId, Effect, Input, Notice, Now, OnLapse, Turn},
     leader::Leader,
     log::{Batch, CorruptBatch, Op},
@@ -92,7 +92,7 @@ impl Alone {
     }
 
     fn register(&mut self, what: &str, actor: u64) {
-        let caller = Caller::new(Self::NOW.time, CallId(actor), Duration::from_secs(5));
+        let caller = Client::new(Self::NOW.time, CallId(actor), Duration::from_secs(5));
         let registrant = Registrant {
             actor,
             kind: Kind(7),
@@ -426,7 +426,7 @@ fn a_host_says_why_it_gives_a_name_up() {
     // The third one's actor ends before it is known whether it has the name.
     alone.register("late", 8);
     let late = requests(&alone.flush(1))[0].number;
-    let caller = Caller::new(Alone::NOW.time, CallId(9), Duration::from_secs(5));
+    let caller = Client::new(Alone::NOW.time, CallId(9), Duration::from_secs(5));
     alone.host.unregister(caller, "asked".into(), None, &alone.replica, &mut Vec::new());
     for actor in [5, 6, 8] {
         alone.host.on_actor_ended(actor);

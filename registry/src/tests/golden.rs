@@ -14,7 +14,7 @@ use callsign_transport::Kind;
 use crate::{
     core::{
         entry::Entry,
-        group::{GroupId, Membership},
+        group::{GroupId, MembershipName},
         log::{Batch, CorruptBatch, Op},
         message::{BadMessage, ChangedRow, Chunk, ChunkHeld, ChunkRow, Message, Request, Verdict, Wish},
         meta::Meta,
@@ -42,11 +42,11 @@ fn meta() -> Meta {
 }
 
 /// Names that nobody registers: those of a member of a group, and of a place in a semaphore of 4.
-fn memberships() -> [(&'static str, Name, Membership<'static>); 2] {
+fn memberships() -> [(&'static str, Name, MembershipName<'static>); 2] {
     let of = |group: &GroupId| group.member(&session(), 40);
     [
-        ("member", of(&GroupId::group("room/7")), Membership { group: "\0groom/7", limit: None }),
-        ("place", of(&GroupId::semaphore("gpu", 4)), Membership { group: "\0sgpu", limit: Some(4) }),
+        ("member", of(&GroupId::group("room/7")), MembershipName { group: "\0groom/7", limit: None }),
+        ("place", of(&GroupId::semaphore("gpu", 4)), MembershipName { group: "\0sgpu", limit: Some(4) }),
     ]
 }
 
@@ -349,7 +349,11 @@ fn of_the_registry() -> Golden {
     for (what, name, means) in memberships() {
         let read = move |bytes: &[u8]| {
             let name = str::from_utf8(bytes).map_err(|error| error.to_string())?;
-            if Membership::of(name) == Some(means) { Ok(Name::from(name)) } else { Err(format!("{name:?}")) }
+            if MembershipName::of(name) == Some(means) {
+                Ok(Name::from(name))
+            } else {
+                Err(format!("{name:?}"))
+            }
         };
         golden.sample(format!("name/{what}"), name, |name: &Name| name.as_bytes().to_vec(), read);
     }

@@ -4,7 +4,10 @@
 use std::{path::Path, time::Instant};
 
 use callsign_sim::{
-    elections::{Action, Check, Ran, Scenario, Swept, Trace, replay, run_caught},
+    elections::{
+        Check, ElectionAction, ElectionRan, ElectionScenario, ElectionSwept, ElectionTrace, replay,
+        run_caught,
+    },
     simulated::Simulated,
 };
 use clap::ValueEnum;
@@ -19,16 +22,16 @@ use super::{
 const ENOUGH: u64 = 300;
 
 /// The scenarios of a name; none, if it is not of elections.
-pub(super) fn scenarios(name: &str) -> Option<Vec<Scenario>> {
+pub(super) fn scenarios(name: &str) -> Option<Vec<ElectionScenario>> {
     if name == "elections-all" {
-        return Some(Scenario::SOUND.to_vec());
+        return Some(ElectionScenario::SOUND.to_vec());
     }
-    Scenario::from_str(name, false).ok().map(|scenario| vec![scenario])
+    ElectionScenario::from_str(name, false).ok().map(|scenario| vec![scenario])
 }
 
 /// Runs seeds; an error says what was wrong.
-pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
-    let mut total = Swept::default();
+pub(super) fn run(options: &Run, scenarios: &[ElectionScenario]) -> anyhow::Result<()> {
+    let mut total = ElectionSwept::default();
     let begin = Instant::now();
     for scenario in scenarios {
         total.merge(options.one(*scenario, !options.keep_going));
@@ -45,14 +48,14 @@ pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
         tell(*scenario, ran, &options.out, true)?;
         anyhow::bail!("{} of {} seeds failed", total.failed.len(), total.seeds);
     }
-    if scenarios == [Scenario::Drift] {
+    if scenarios == [ElectionScenario::Drift] {
         let met = total.counts.get(Check::Overlap);
         say!(
             "clocks beyond the promised rate: two checks said yes at once after {met} actions, no stale write was taken"
         );
         anyhow::ensure!(met > 0, "Inv6 held, though clocks drifted beyond the promised rate");
     }
-    let is_broad = scenarios.len() > 1 || scenarios == [Scenario::Elections];
+    let is_broad = scenarios.len() > 1 || scenarios == [ElectionScenario::Elections];
     let never = total.counts.never();
     if !never.is_empty() && is_broad && options.seeds >= ENOUGH {
         let names: Vec<_> = never.iter().map(|check| check.name()).collect();
@@ -62,7 +65,11 @@ pub(super) fn run(options: &Run, scenarios: &[Scenario]) -> anyhow::Result<()> {
 }
 
 /// Replays a seed, or a trace that was kept.
-pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Trace>) -> anyhow::Result<()> {
+pub(super) fn replay_one(
+    options: &Replay,
+    scenario: ElectionScenario,
+    trace: Option<ElectionTrace>,
+) -> anyhow::Result<()> {
     let (seed, actions) = if let Some(trace) = trace {
         (trace.seed, trace.actions)
     } else {
@@ -86,7 +93,7 @@ pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Tra
     }
     if let Some(violation) = world.judge.violation() {
         let (counts, violation) = (world.judge.counts().clone(), Some(violation.clone()));
-        let ran = Ran { seed, faulty: actions.len(), trace: actions, counts, violation };
+        let ran = ElectionRan { seed, faulty: actions.len(), trace: actions, counts, violation };
         tell(scenario, &ran, &options.out, !options.whole)?;
         anyhow::bail!("seed {seed} fails");
     }
@@ -97,8 +104,9 @@ pub(super) fn replay_one(options: &Replay, scenario: Scenario, trace: Option<Tra
 }
 
 /// Makes a failing run short, prints it, and keeps it.
-fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Result<()> {
-    let found =
-        |actions: &[Action]| replay(scenario, ran.seed, actions).0.judge.violation().map(|found| found.check);
+fn tell(scenario: ElectionScenario, ran: &ElectionRan, out: &Path, short: bool) -> anyhow::Result<()> {
+    let found = |actions: &[ElectionAction]| {
+        replay(scenario, ran.seed, actions).0.judge.violation().map(|found| found.check)
+    };
     keep_short(scenario, ran, out, short, found).map(drop)
 }

@@ -19,7 +19,7 @@ use callsign_sim::{
     nodes::{
         counts::{CHECKS, FAULTS},
         nemesis::Kind as Fault,
-        run::{Outcome, run},
+        run::{SeedOutcome, run},
     },
     progress::Progress,
 };
@@ -34,7 +34,7 @@ const LEAST_OF_A_SEED: (f64, u64, u64) = (60.0, 150, 20);
 
 /// Which store the nodes have.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kind {
+enum StoreKind {
     /// The one in memory, with all its faults.
     Memory,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Nodes {
     first: u64,
     /// Which store the nodes have.
     #[arg(long, value_enum, default_value = "memory")]
-    store: Kind,
+    store: StoreKind,
     /// How many processes at a time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -92,7 +92,7 @@ struct Sum {
 
 impl Nodes {
     pub(crate) fn run(&self) -> Result<()> {
-        let Kind::Memory = self.store;
+        let StoreKind::Memory = self.store;
         match self.seed {
             Some(seed) => self.one(seed),
             None => self.many(),
@@ -129,7 +129,7 @@ impl Nodes {
             return Ok(());
         }
         outcome.breaches = wrong(&outcome, None);
-        let Outcome { hash, lines, seconds, calls, faults, .. } = outcome;
+        let SeedOutcome { hash, lines, seconds, calls, faults, .. } = outcome;
         say!("seed {seed}: {seconds:.0} s, {calls} calls, {faults} faults, {lines} lines, sum {hash:016x}");
         for (what, count) in outcome.met.iter().chain(&outcome.checked) {
             say!("  {count:>8}  {what}");
@@ -185,12 +185,12 @@ impl Nodes {
 }
 
 /// What is wrong with a seed that ran, and maybe ran again.
-fn wrong(outcome: &Outcome, again: Option<&Outcome>) -> Vec<String> {
+fn wrong(outcome: &SeedOutcome, again: Option<&SeedOutcome>) -> Vec<String> {
     let mut wrong = outcome.breaches.clone();
     if again.is_some_and(|again| (again.hash, again.lines) != (outcome.hash, outcome.lines)) {
         wrong.push("two runs of this seed did different things".to_owned());
     }
-    let Outcome { seconds, calls, faults, .. } = *outcome;
+    let SeedOutcome { seconds, calls, faults, .. } = *outcome;
     let (least_seconds, least_calls, least_faults) = LEAST_OF_A_SEED;
     let has_little = seconds < least_seconds || calls < least_calls || faults < least_faults;
     // One that has failed may have ended early.
@@ -235,7 +235,7 @@ pub(super) fn first_failure(
     Ok(found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
 }
 
-fn in_a_process(seed: u64, without: Option<Fault>, plant: Option<&str>) -> Result<Outcome> {
+fn in_a_process(seed: u64, without: Option<Fault>, plant: Option<&str>) -> Result<SeedOutcome> {
     let program = std::env::current_exe().context("where this program is")?;
     let seed_text = seed.to_string();
     let output = Command::new(program)
@@ -248,10 +248,10 @@ fn in_a_process(seed: u64, without: Option<Fault>, plant: Option<&str>) -> Resul
     let last = output.stdout.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty());
     let outcome = last.and_then(|line| serde_json::from_slice(line).ok());
     let said = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Ok(outcome.unwrap_or_else(|| Outcome {
+    Ok(outcome.unwrap_or_else(|| SeedOutcome {
         seed,
         breaches: vec![format!("its process ended without a word ({}): {}", output.status, said())],
-        ..Outcome::default()
+        ..SeedOutcome::default()
     }))
 }
 
@@ -271,7 +271,7 @@ fn add(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
 }
 
 impl Sum {
-    fn add(&mut self, outcome: &Outcome, twice: bool) {
+    fn add(&mut self, outcome: &SeedOutcome, twice: bool) {
         self.seeds += 1;
         self.twice += u64::from(twice);
         self.calls += outcome.calls;
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_seed_with_too_little_time_too_few_calls_or_too_few_faults_fails() {
-        let seed = |seconds, calls, faults| Outcome { seconds, calls, faults, ..Outcome::default() };
+        let seed = |seconds, calls, faults| SeedOutcome { seconds, calls, faults, ..SeedOutcome::default() };
         assert_eq!(wrong(&seed(60.0, 150, 20), None), Vec::<String>::new());
         let said = wrong(&seed(60.0, 149, 20), None);
         let asked = "at least 60, 150 and 20 are asked for";
@@ -370,15 +370,15 @@ mod tests {
         for (seconds, calls, faults) in [(59.9, 150, 20), (60.0, 150, 19)] {
             assert_eq!(wrong(&seed(seconds, calls, faults), None).len(), 1);
         }
-        let failed = Outcome { breaches: vec!["P1: two hold it".to_owned()], ..seed(1.0, 1, 1) };
+        let failed = SeedOutcome { breaches: vec!["P1: two hold it".to_owned()], ..seed(1.0, 1, 1) };
         assert_eq!(wrong(&failed, None), failed.breaches, "it may have ended early");
     }
 
     #[test]
     fn a_seed_that_does_different_things_when_it_runs_again_fails() {
-        let first = Outcome { seconds: 60.0, calls: 150, faults: 20, ..Outcome::default() };
+        let first = SeedOutcome { seconds: 60.0, calls: 150, faults: 20, ..SeedOutcome::default() };
         assert_eq!(wrong(&first, Some(&first)), Vec::<String>::new());
-        let again = Outcome { hash: 1, ..first.clone() };
+        let again = SeedOutcome { hash: 1, ..first.clone() };
         assert_eq!(wrong(&first, Some(&again)), ["two runs of this seed did different things"]);
     }
 

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use callsign_sim::{
     elections,
-    run::{Ran, Templates, replay},
+    run::{RegistryRan, Templates, replay},
     scenario::Scenario,
     simulated::Simulated,
     sweep::run_caught,
@@ -37,7 +37,7 @@ impl Replay {
         {
             return super::elections::replay_one(self, scenario, None);
         }
-        if let Some(trace) = self.trace.as_deref().and_then(|path| elections::Trace::read(path).ok())
+        if let Some(trace) = self.trace.as_deref().and_then(|path| elections::ElectionTrace::read(path).ok())
             && let Ok(scenario) = trace.scenario()
         {
             return super::elections::replay_one(self, scenario, Some(trace));
@@ -58,7 +58,7 @@ impl Replay {
             }
         }
         if let Some(violation) = world.oracle.violation() {
-            let ran = Ran {
+            let ran = RegistryRan {
                 seed,
                 faulty: actions.len(),
                 trace: actions,
@@ -84,7 +84,7 @@ impl Replay {
 }
 
 /// Makes a failing run short, prints it, keeps it, and draws it.
-pub(crate) fn tell(scenario: Scenario, ran: &Ran, out: &Path, short: bool) -> anyhow::Result<()> {
+pub(crate) fn tell(scenario: Scenario, ran: &RegistryRan, out: &Path, short: bool) -> anyhow::Result<()> {
     let found = |actions: &[Action]| {
         replay(scenario, ran.seed, actions, false).0.oracle.violation().map(|found| found.check)
     };

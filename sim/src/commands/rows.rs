@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context as _, bail};
-use callsign_sim::rows::{SYSTEMS, Shown, listed_by_cargo, listed_by_nextest, rows, shown};
+use callsign_sim::rows::{SYSTEMS, ShowingTest, listed_by_cargo, listed_by_nextest, rows, shown};
 
 /// Prints the requirements of elections and the tests that show them. The test runner is asked for its list, which builds
 /// the tests if they are not built yet.
@@ -54,7 +54,7 @@ impl Rows {
         }
     }
     /// The tests that `cargo nextest` runs, or `cargo test` where nextest is not installed.
-    fn listed(&self) -> anyhow::Result<Vec<Shown>> {
+    fn listed(&self) -> anyhow::Result<Vec<ShowingTest>> {
         let cargo = |arguments: &[&str]| {
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
             cargo.args(arguments).current_dir(&self.workspace).stderr(std::process::Stdio::inherit());

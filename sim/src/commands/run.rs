@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use callsign_sim::{oracle::Check, run::Ran, scenario::Scenario, sweep::Swept};
+use callsign_sim::{oracle::Check, run::RegistryRan, scenario::Scenario, sweep::Swept};
 
 use super::{arguments::Run, seeds::report};
 
@@ -47,7 +47,7 @@ impl Run {
 
 /// Clocks that drift apart faster than was promised must break P1, or the simulator does not see time at all.
 fn drift(swept: &Swept<Scenario>) -> anyhow::Result<()> {
-    let has_two = |(_, ran): &&(Scenario, Ran)| {
+    let has_two = |(_, ran): &&(Scenario, RegistryRan)| {
         ran.violation.as_ref().is_some_and(|found| found.check == Check::OneHolder.name())
     };
     let two = swept.failed.iter().filter(has_two).count();

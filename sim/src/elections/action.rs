@@ -16,7 +16,7 @@ pub enum Channel {
 
 /// What becomes of something that the store is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Fate {
+pub enum ElectionFate {
     /// It is done.
     Done,
     /// It is refused for no reason.
@@ -53,7 +53,7 @@ pub enum Order {
 /// Something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)] // `at`: on which machine; `nth`: which of several
-pub enum Action {
+pub enum ElectionAction {
     /// True time passes, in nanoseconds.
     Pass { nanos: u64 },
     /// A process starts, with a fresh incarnation.
@@ -73,7 +73,7 @@ pub enum Action {
     /// The campaign's timer fires.
     Wake { at: Slot },
     /// The store does what it was asked.
-    Reach { at: Slot, channel: Channel, fate: Fate },
+    Reach { at: Slot, channel: Channel, fate: ElectionFate },
     /// The answer arrives.
     Deliver { at: Slot, channel: Channel },
     /// A watch fires: the member looks at the records.
@@ -108,7 +108,7 @@ pub enum Action {
     LoseSeat,
 }
 
-impl Action {
+impl ElectionAction {
     /// A word for its kind.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -122,12 +122,12 @@ impl Action {
             Self::Outage { .. } => "outage",
             Self::Wake { .. } => "wake",
             Self::Reach { fate, .. } => match fate {
-                Fate::Done => "store: done",
-                Fate::Conflict => "store: conflict",
-                Fate::UnknownDone => "store: unknown, done",
-                Fate::UnknownLost => "store: unknown, lost",
-                Fate::UnknownLater => "store: unknown, later",
-                Fate::Unavailable => "store: unavailable",
+                ElectionFate::Done => "store: done",
+                ElectionFate::Conflict => "store: conflict",
+                ElectionFate::UnknownDone => "store: unknown, done",
+                ElectionFate::UnknownLost => "store: unknown, lost",
+                ElectionFate::UnknownLater => "store: unknown, later",
+                ElectionFate::Unavailable => "store: unavailable",
             },
             Self::Deliver { .. } => "answer",
             Self::Look { .. } => "look",

@@ -17,11 +17,11 @@ use callsign_store::{Version, time::Time};
 use super::{
     action::Slot,
     checks::Check,
-    process::{Asked, Asking, Doing, Intent, Kind, Pending, Process, Request},
-    world::World,
+    process::{Asking, Doing, ElectionProcess, ElectionRequest, Intent, OracleCall, OracleCallKind, Pending},
+    world::ElectionWorld,
 };
 
-impl World {
+impl ElectionWorld {
     /// Tells a campaign something, and carries out all that comes of it.
     pub(super) fn tell(&mut self, at: Slot, input: Input<Fence>) {
         let Some(process) = self.process_mut(at) else { return };
@@ -74,37 +74,54 @@ impl World {
                 if ready {
                     self.ask(
                         at,
-                        Asked { call, kind: Kind::Attempt, intent: Intent::Claim, then: None },
+                        OracleCall { call, kind: OracleCallKind::Attempt, intent: Intent::Claim, then: None },
                         claim,
                     );
                 } else {
                     let prepare = Ask::Prepare(Some(self.setup.config.clone()));
                     let then = Some(claim);
-                    self.ask(at, Asked { call, kind: Kind::Attempt, intent: Intent::Other, then }, prepare);
+                    self.ask(
+                        at,
+                        OracleCall { call, kind: OracleCallKind::Attempt, intent: Intent::Other, then },
+                        prepare,
+                    );
                 }
             }
             Effect::Refresh { call, held, .. } => {
                 let epoch = held.term.epoch;
                 let intent = Intent::Refresh(epoch);
-                self.ask(at, Asked { call, kind: Kind::Attempt, intent, then: None }, Ask::refresh(&held));
+                self.ask(
+                    at,
+                    OracleCall { call, kind: OracleCallKind::Attempt, intent, then: None },
+                    Ask::refresh(&held),
+                );
             }
             Effect::Abdicate { call, held } => {
                 let epoch = held.term.epoch;
                 let intent = Intent::Resign(epoch);
-                self.ask(at, Asked { call, kind: Kind::Abdicate, intent, then: None }, Ask::Resign(epoch));
+                self.ask(
+                    at,
+                    OracleCall { call, kind: OracleCallKind::Abdicate, intent, then: None },
+                    Ask::Resign(epoch),
+                );
             }
             Effect::Leave { call, held } => {
                 let leave = Ask::Leave(held.map(|held| held.term.epoch));
-                self.ask(at, Asked { call, kind: Kind::Leave, intent: Intent::Leave, then: None }, leave);
+                self.ask(
+                    at,
+                    OracleCall { call, kind: OracleCallKind::Leave, intent: Intent::Leave, then: None },
+                    leave,
+                );
             }
             Effect::Tidy { call } => {
-                let asked = Asked { call, kind: Kind::Tidy, intent: Intent::Sweep, then: None };
+                let asked =
+                    OracleCall { call, kind: OracleCallKind::Tidy, intent: Intent::Sweep, then: None };
                 self.ask(at, asked, Ask::Tidy);
             }
             Effect::Rivals { call } => {
                 self.ask(
                     at,
-                    Asked { call, kind: Kind::Rivals, intent: Intent::Other, then: None },
+                    OracleCall { call, kind: OracleCallKind::Rivals, intent: Intent::Other, then: None },
                     Ask::Rivals,
                 );
             }
@@ -120,7 +137,8 @@ impl World {
                 process.inputs.push_back(Input::Reacted { call, reaction: Ok(reaction) });
             }
             Effect::Abandon { call } => {
-                let is_it = |process: &Process| process.asking.as_ref().is_some_and(|a| a.asked.call == call);
+                let is_it =
+                    |process: &ElectionProcess| process.asking.as_ref().is_some_and(|a| a.asked.call == call);
                 if self.process(at).is_some_and(is_it) {
                     if let Some(process) = self.process_mut(at) {
                         process.may_leave_some = true;
@@ -185,7 +203,7 @@ impl World {
         }
     }
 
-    fn ask(&mut self, at: Slot, asked: Asked, ask: Ask) {
+    fn ask(&mut self, at: Slot, asked: OracleCall, ask: Ask) {
         let now = self.local(at);
         let waits_for =
             self.process(at).and_then(|process| process.asking.as_ref()).map(|asking| asking.asked.call);
@@ -214,11 +232,11 @@ impl World {
         true
     }
 
-    fn proceed(&mut self, at: Slot, asked: Asked, started: Option<Time>, step: Step<Answer>) {
+    fn proceed(&mut self, at: Slot, asked: OracleCall, started: Option<Time>, step: Step<Answer>) {
         let now = self.local(at);
         let (request, started) = match step {
-            Step::Read(reads) => (Request::Read(reads), now),
-            Step::Commit(transaction) => (Request::Commit(transaction), started.unwrap_or(now)),
+            Step::Read(reads) => (ElectionRequest::Read(reads), now),
+            Step::Commit(transaction) => (ElectionRequest::Commit(transaction), started.unwrap_or(now)),
             Step::Done(result) => return self.done(at, asked, result),
         };
         let serial = self.serial();
@@ -227,15 +245,15 @@ impl World {
         process.asking = Some(Asking { asked, pending });
     }
 
-    fn done(&mut self, at: Slot, asked: Asked, result: Result<Answer, ElectionError>) {
-        let (now, Asked { call, kind, then, .. }) = (self.local(at), asked);
+    fn done(&mut self, at: Slot, asked: OracleCall, result: Result<Answer, ElectionError>) {
+        let (now, OracleCall { call, kind, then, .. }) = (self.local(at), asked);
         let Some(process) = self.process_mut(at) else { return };
         if let Some(then) = then {
             let fault = match result {
                 Ok(_) | Err(ElectionError::NotInitialized) => {
                     process.ready = true;
                     let step = process.member.begin(now, then);
-                    let asked = Asked { call, kind, intent: Intent::Claim, then: None };
+                    let asked = OracleCall { call, kind, intent: Intent::Claim, then: None };
                     return self.proceed(at, asked, None, step);
                 }
                 Err(error) => match Fault::from(error) {
@@ -248,22 +266,26 @@ impl World {
         }
         let to_resign = process.member.asked_to_resign();
         let input = match (kind, result) {
-            (Kind::Attempt, Ok(Answer::Verdict(verdict))) => Input::Answered { call, answer: Ok(verdict) },
-            (Kind::Attempt, Err(error)) => Input::Answered { call, answer: Err(error.into()) },
-            (Kind::Abdicate | Kind::Leave, Ok(Answer::Resigned(was))) => {
-                if !was && kind == Kind::Abdicate {
+            (OracleCallKind::Attempt, Ok(Answer::Verdict(verdict))) => {
+                Input::Answered { call, answer: Ok(verdict) }
+            }
+            (OracleCallKind::Attempt, Err(error)) => Input::Answered { call, answer: Err(error.into()) },
+            (OracleCallKind::Abdicate | OracleCallKind::Leave, Ok(Answer::Resigned(was))) => {
+                if !was && kind == OracleCallKind::Abdicate {
                     self.judge.met(Check::StaleResign);
                 }
                 Input::Abdicated { call, answer: Ok(was) }
             }
-            (Kind::Abdicate | Kind::Leave, Err(error)) => {
+            (OracleCallKind::Abdicate | OracleCallKind::Leave, Err(error)) => {
                 process.may_leave_some = true;
                 Input::Abdicated { call, answer: Err(error.into()) }
             }
-            (Kind::Tidy, Ok(Answer::Tidied(again))) => Input::Tidied { call, answer: Ok(again) },
-            (Kind::Tidy, Err(error)) => Input::Tidied { call, answer: Err(error.into()) },
-            (Kind::Rivals, Ok(Answer::Rivals(rivals))) => Input::Rivals { call, answer: Ok(rivals) },
-            (Kind::Rivals, Err(error)) => Input::Rivals { call, answer: Err(error.into()) },
+            (OracleCallKind::Tidy, Ok(Answer::Tidied(again))) => Input::Tidied { call, answer: Ok(again) },
+            (OracleCallKind::Tidy, Err(error)) => Input::Tidied { call, answer: Err(error.into()) },
+            (OracleCallKind::Rivals, Ok(Answer::Rivals(rivals))) => {
+                Input::Rivals { call, answer: Ok(rivals) }
+            }
+            (OracleCallKind::Rivals, Err(error)) => Input::Rivals { call, answer: Err(error.into()) },
             (_, Ok(answer)) => {
                 let what = format!("an answer of another kind: {answer:?}");
                 return self.judge.fail(Check::Panics, || what);
@@ -297,7 +319,7 @@ impl World {
         let mut operation = Operation::look(&self.setup.keys, false);
         let Some(process) = self.process_mut(at) else { return false };
         if let Step::Read(reads) = operation.begin(now, &mut process.watch.memory) {
-            let request = Request::Read(reads);
+            let request = ElectionRequest::Read(reads);
             let pending = Pending { request, answer: None, serial, started: now, decided: now };
             process.watch.pending = Some(pending);
             process.watch.operation = Some(operation);

@@ -59,4 +59,4 @@ counted! {
 }
 
 /// How often each was exercised.
-pub type Counts = counted::Counts<Check>;
+pub type ElectionCounts = counted::Counts<Check>;

@@ -26,9 +26,9 @@ use callsign_store::{
 
 use super::{
     action::Slot,
-    checks::{Check, Counts},
-    process::{Process, Subscriber},
-    world::World,
+    checks::{Check, ElectionCounts},
+    process::{ElectionProcess, Subscriber},
+    world::ElectionWorld,
 };
 use crate::world::Violation;
 
@@ -54,7 +54,7 @@ struct LastWrite {
 pub struct Judge {
     sound_clocks: bool,
     violation: Option<Violation>,
-    counts: Counts,
+    counts: ElectionCounts,
     /// The greatest ballot that was ever written.
     ballot: u64,
     /// The newest epoch in which somebody was elected.
@@ -94,7 +94,7 @@ impl Judge {
     }
 
     /// How often each check was exercised.
-    pub fn counts(&self) -> &Counts {
+    pub fn counts(&self) -> &ElectionCounts {
         &self.counts
     }
 
@@ -132,7 +132,7 @@ impl Judge {
     }
 
     #[allow(clippy::unused_self)] // it is the judge's view
-    pub(super) fn records(&self, world: &World) -> Records {
+    pub(super) fn records(&self, world: &ElectionWorld) -> Records {
         let keys = &world.setup.keys;
         let names = world.setup.members.iter().map(|seat| &seat.member);
         let rows = names.filter_map(|name| Some((name.clone(), read(world, &keys.candidate(name))?)));
@@ -168,7 +168,7 @@ impl Judge {
     // ---- handles
 
     /// Inv6 and Inv9: at this instant.
-    pub(super) fn look(&mut self, world: &World) {
+    pub(super) fn look(&mut self, world: &ElectionWorld) {
         let mut saying: Vec<(Slot, u64)> = Vec::new();
         for at in world.slots() {
             let machine = &world.machines[usize::from(at)];
@@ -216,7 +216,7 @@ impl Judge {
         }
     }
 
-    pub(super) fn before_input(&mut self, now: Time, process: &mut Process, input: &Input<Fence>) {
+    pub(super) fn before_input(&mut self, now: Time, process: &mut ElectionProcess, input: &Input<Fence>) {
         let held = process.handle.as_ref().map(|(grant, _)| grant.term.epoch);
         self.held = held.map(|epoch| (epoch, process.check(now).is_some()));
         if let Input::Signal(callsign_election::Signal::ResignRequested { epoch }) = input {
@@ -224,7 +224,7 @@ impl Judge {
         }
     }
 
-    pub(super) fn after_input(&mut self, now: Time, process: &Process, input: &Input<Fence>) {
+    pub(super) fn after_input(&mut self, now: Time, process: &ElectionProcess, input: &Input<Fence>) {
         self.yields(now, process);
         let Input::Answered { answer, .. } = input else { return };
         let Some((epoch, trusted)) = self.held else { return };
@@ -240,7 +240,7 @@ impl Judge {
         }
     }
 
-    pub(super) fn event(&mut self, process: &Process, event: &CampaignEvent) {
+    pub(super) fn event(&mut self, process: &ElectionProcess, event: &CampaignEvent) {
         match &event.what {
             CampaignEventKind::Lost { why: Lost::ResignRequested } => {
                 let asked = event.epoch.is_some_and(|epoch| process.asked.contains(&epoch));
@@ -282,7 +282,7 @@ impl Judge {
 
     // ---- subscribers
 
-    pub(super) fn published(&mut self, process: &Process, transition: &Transition<Fence>) {
+    pub(super) fn published(&mut self, process: &ElectionProcess, transition: &Transition<Fence>) {
         let handle = process.handle.as_ref().map(|(grant, _)| &grant.term);
         let (fits, turn) = match transition {
             Transition::Leading(grant) => {
@@ -317,10 +317,10 @@ fn policy(records: &Records) -> Option<&Policy> {
     records.control.as_ref().map(|control| &control.config.policy)
 }
 
-fn member(world: &World, at: Slot) -> Option<&MemberId> {
+fn member(world: &ElectionWorld, at: Slot) -> Option<&MemberId> {
     world.setup.members.get(usize::from(at)).map(|seat| &seat.member)
 }
 
-fn read<T: Record>(world: &World, key: &[u8]) -> Option<T> {
+fn read<T: Record>(world: &ElectionWorld, key: &[u8]) -> Option<T> {
     world.store.get(key).and_then(|value| T::from_value(value).ok())
 }

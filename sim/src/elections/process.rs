@@ -23,12 +23,12 @@ use callsign_store::{
 
 use super::{
     action::Slot,
-    setup::{Setup, election},
+    setup::{ElectionSetup, election},
 };
 
 /// What the store is asked.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Request {
+pub enum ElectionRequest {
     /// To read.
     Read(Vec<Read>),
     /// To commit.
@@ -71,7 +71,7 @@ pub struct Author {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
     /// The question.
-    pub request: Request,
+    pub request: ElectionRequest,
     /// The answer, if the store has given one.
     pub answer: Option<Input>,
     /// Tells it from others.
@@ -84,7 +84,7 @@ pub struct Pending {
 
 /// What a campaign's call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OracleCallKind {
     /// A claim or a refresh.
     Attempt,
     /// Giving back.
@@ -101,18 +101,18 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asking {
     /// What is asked.
-    pub asked: Asked,
+    pub asked: OracleCall,
     /// The store's part.
     pub pending: Pending,
 }
 
 /// What a campaign asks of its oracle.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct OracleCall {
     /// The campaign's call.
     pub call: CallId,
     /// What it is.
-    pub kind: Kind,
+    pub kind: OracleCallKind,
     /// Why it commits.
     pub intent: Intent,
     /// What comes after it was prepared.
@@ -166,7 +166,7 @@ pub struct Subscriber {
 
 /// One process.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Process {
+pub struct ElectionProcess {
     /// Fresh for each.
     pub incarnation: Incarnation,
     /// The campaign.
@@ -200,8 +200,8 @@ pub struct Process {
     pub(super) may_leave_some: bool,
 }
 
-impl Process {
-    pub(super) fn new(setup: &Setup, at: Slot, incarnation: Incarnation) -> Option<Self> {
+impl ElectionProcess {
+    pub(super) fn new(setup: &ElectionSetup, at: Slot, incarnation: Incarnation) -> Option<Self> {
         let seat = setup.members.get(usize::from(at))?;
         let config = CoreConfig {
             election: election(),

@@ -11,10 +11,10 @@ use std::{
 use callsign_store::time::Time;
 
 use super::{
-    action::{Action, Channel, Fate, Order, Slot},
-    process::{Doing, Pending, Request},
-    setup::Setup,
-    world::World,
+    action::{Channel, ElectionAction, ElectionFate, Order, Slot},
+    process::{Doing, ElectionRequest, Pending},
+    setup::ElectionSetup,
+    world::ElectionWorld,
 };
 use crate::rng::Rng;
 
@@ -41,7 +41,7 @@ enum Event {
 
 /// Draws what happens next.
 #[derive(Clone, Debug)]
-pub struct Scheduler {
+pub struct ElectionScheduler {
     rng: Rng,
     due: BTreeMap<Event, Duration>,
     /// Machines that stood still a moment ago: their timers are late.
@@ -55,7 +55,7 @@ pub struct Scheduler {
 }
 
 /// The first that has a term.
-fn leader(world: &World) -> Option<Slot> {
+fn leader(world: &ElectionWorld) -> Option<Slot> {
     world.slots().find(|at| world.process(*at).is_some_and(|process| process.handle.is_some()))
 }
 
@@ -63,7 +63,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-impl Scheduler {
+impl ElectionScheduler {
     /// Draws from here on.
     pub fn new(rng: Rng) -> Self {
         let (due, late, breaking, broken) = Default::default();
@@ -80,7 +80,7 @@ impl Scheduler {
     }
 
     /// What happens next.
-    pub fn next(&mut self, world: &World) -> Action {
+    pub fn next(&mut self, world: &ElectionWorld) -> ElectionAction {
         let events = self.events(world);
         let mut due = BTreeMap::new();
         for event in events {
@@ -93,17 +93,17 @@ impl Scheduler {
         self.due = due;
         let Some((event, at)) = self.due.iter().map(|(e, at)| (*e, *at)).min_by_key(|(e, at)| (*at, *e))
         else {
-            return Action::Pass { nanos: 1_000_000_000 };
+            return ElectionAction::Pass { nanos: 1_000_000_000 };
         };
         if let Some(wait) = at.checked_sub(world.now).filter(|wait| !wait.is_zero()) {
-            return Action::Pass { nanos: u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) };
+            return ElectionAction::Pass { nanos: u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX) };
         }
         self.due.remove(&event);
         self.action(world, event)
     }
 
     /// What may happen.
-    fn events(&self, world: &World) -> Vec<Event> {
+    fn events(&self, world: &ElectionWorld) -> Vec<Event> {
         let mut events = Vec::with_capacity(32);
         for at in world.slots() {
             let machine = &world.machines[usize::from(at)];
@@ -163,7 +163,7 @@ impl Scheduler {
     }
 
     /// How long until it happens.
-    fn delay(&mut self, world: &World, event: Event) -> Duration {
+    fn delay(&mut self, world: &ElectionWorld, event: Event) -> Duration {
         let setup = &world.setup;
         let rates = if self.healed { super::Rates::default() } else { setup.rates };
         match event {
@@ -226,7 +226,7 @@ impl Scheduler {
         }
     }
 
-    fn is_late(&self, world: &World, at: Slot) -> bool {
+    fn is_late(&self, world: &ElectionWorld, at: Slot) -> bool {
         self.late.get(&at).is_some_and(|until| *until > world.now)
     }
 
@@ -234,63 +234,67 @@ impl Scheduler {
         if self.rng.per_mille(slow) { self.between(500, 9000) } else { self.between(1, 20) }
     }
 
-    fn action(&mut self, world: &World, event: Event) -> Action {
+    fn action(&mut self, world: &ElectionWorld, event: Event) -> ElectionAction {
         let nth_of = |nth: Option<usize>| nth.and_then(|nth| u8::try_from(nth).ok()).unwrap_or(u8::MAX);
         match event {
             Event::Reach(at, channel, _) => {
-                Action::Reach { at, channel, fate: self.fate(world, at, channel) }
+                ElectionAction::Reach { at, channel, fate: self.fate(world, at, channel) }
             }
-            Event::Deliver(at, channel, _) => Action::Deliver { at, channel },
+            Event::Deliver(at, channel, _) => ElectionAction::Deliver { at, channel },
             Event::Role(at, _) => {
                 let rates = if self.healed { super::Rates::default() } else { world.setup.rates };
-                Action::Role { at, well: !self.rng.per_mille(rates.failing_role) }
+                ElectionAction::Role { at, well: !self.rng.per_mille(rates.failing_role) }
             }
-            Event::Act(at) => Action::Act { at },
-            Event::Wake(at, _) => Action::Wake { at },
-            Event::Look(at) => Action::Look { at },
+            Event::Act(at) => ElectionAction::Act { at },
+            Event::Wake(at, _) => ElectionAction::Wake { at },
+            Event::Look(at) => ElectionAction::Look { at },
             Event::TakeTransitions(at) => {
                 let few = world.process(at).is_some_and(|process| process.subscribers.len() < 2);
                 if few && self.rng.below(4) == 0 {
-                    Action::Subscribe { at }
+                    ElectionAction::Subscribe { at }
                 } else {
-                    Action::TakeTransitions { at }
+                    ElectionAction::TakeTransitions { at }
                 }
             }
-            Event::Sink(serial) => {
-                Action::Sink { nth: nth_of(world.writes.iter().position(|write| write.serial == serial)) }
-            }
+            Event::Sink(serial) => ElectionAction::Sink {
+                nth: nth_of(world.writes.iter().position(|write| write.serial == serial)),
+            },
             Event::Orphan(serial) => {
                 let nth = nth_of(world.orphans.iter().position(|orphan| orphan.serial == serial));
-                if self.rng.below(3) > 0 { Action::Land { nth } } else { Action::Vanish { nth } }
+                if self.rng.below(3) > 0 {
+                    ElectionAction::Land { nth }
+                } else {
+                    ElectionAction::Vanish { nth }
+                }
             }
-            Event::Start(at) => Action::Start { at },
+            Event::Start(at) => ElectionAction::Start { at },
             Event::Continue(at) => {
                 self.late.insert(at, world.now + millis(2000));
-                Action::Continue { at }
+                ElectionAction::Continue { at }
             }
             Event::Resume(at) => {
                 self.late.insert(at, world.now + millis(2000));
-                Action::Resume { at }
+                ElectionAction::Resume { at }
             }
-            Event::OutageOver(at) => Action::Outage { at, is_out: false },
+            Event::OutageOver(at) => ElectionAction::Outage { at, is_out: false },
             Event::Enable => {
                 self.disabled = false;
-                Action::Admin { order: Order::Enable }
+                ElectionAction::Admin { order: Order::Enable }
             }
             Event::Fault => self.fault(world),
             Event::Break(at) => {
                 self.broken.remove(&at);
-                Action::Outage { at, is_out: true }
+                ElectionAction::Outage { at, is_out: true }
             }
         }
     }
 
-    fn fate(&mut self, world: &World, at: Slot, channel: Channel) -> Fate {
+    fn fate(&mut self, world: &ElectionWorld, at: Slot, channel: Channel) -> ElectionFate {
         if world.machines[usize::from(at)].outage {
-            return Fate::Unavailable;
+            return ElectionFate::Unavailable;
         }
         if self.healed {
-            return Fate::Done;
+            return ElectionFate::Done;
         }
         let process = world.process(at);
         let pending: Option<&Pending> = match channel {
@@ -298,19 +302,23 @@ impl Scheduler {
             Channel::Watch => process.and_then(|p| p.watch.pending.as_ref()),
         };
         let rates = &world.setup.rates;
-        if !matches!(pending.map(|pending| &pending.request), Some(Request::Commit(_))) {
-            return if self.rng.per_mille(rates.unavailable) { Fate::Unavailable } else { Fate::Done };
+        if !matches!(pending.map(|pending| &pending.request), Some(ElectionRequest::Commit(_))) {
+            return if self.rng.per_mille(rates.unavailable) {
+                ElectionFate::Unavailable
+            } else {
+                ElectionFate::Done
+            };
         }
         if self.breaking.remove(&at) {
             self.broken.insert(at);
-            return Fate::UnknownDone;
+            return ElectionFate::UnknownDone;
         }
         let fates = [
-            (rates.conflict, Fate::Conflict),
-            (rates.unknown_done, Fate::UnknownDone),
-            (rates.unknown_lost, Fate::UnknownLost),
-            (rates.unknown_later, Fate::UnknownLater),
-            (rates.unavailable, Fate::Unavailable),
+            (rates.conflict, ElectionFate::Conflict),
+            (rates.unknown_done, ElectionFate::UnknownDone),
+            (rates.unknown_lost, ElectionFate::UnknownLost),
+            (rates.unknown_later, ElectionFate::UnknownLater),
+            (rates.unavailable, ElectionFate::Unavailable),
         ];
         let mut drawn = self.rng.below(1000);
         for (of_thousand, fate) in fates {
@@ -319,11 +327,11 @@ impl Scheduler {
             }
             drawn -= of_thousand;
         }
-        Fate::Done
+        ElectionFate::Done
     }
 
     /// Whom it strikes: more often whoever leads, or asks the store something.
-    fn victim(&mut self, world: &World) -> Slot {
+    fn victim(&mut self, world: &ElectionWorld) -> Slot {
         let any = u8::try_from(self.rng.index(world.machines.len())).unwrap_or(0);
         let busy = |at: &Slot| {
             world
@@ -337,20 +345,20 @@ impl Scheduler {
         }
     }
 
-    fn fault(&mut self, world: &World) -> Action {
-        let setup: &Setup = &world.setup;
+    fn fault(&mut self, world: &ElectionWorld) -> ElectionAction {
+        let setup: &ElectionSetup = &world.setup;
         let at = self.victim(world);
         match self.rng.weighted(&setup.faults.weights()) {
-            0 => Action::Crash { at },
-            1 => Action::Pause { at },
-            2 => Action::Suspend { at },
-            3 => Action::Outage { at, is_out: true },
-            4 if self.rng.below(3) == 0 => Action::Admin { order: Order::RequestResign },
-            4 => Action::Resign { at, exact: self.rng.below(2) == 0 },
-            5 => Action::Stop { at },
+            0 => ElectionAction::Crash { at },
+            1 => ElectionAction::Pause { at },
+            2 => ElectionAction::Suspend { at },
+            3 => ElectionAction::Outage { at, is_out: true },
+            4 if self.rng.below(3) == 0 => ElectionAction::Admin { order: Order::RequestResign },
+            4 => ElectionAction::Resign { at, exact: self.rng.below(2) == 0 },
+            5 => ElectionAction::Stop { at },
             6 => {
                 self.disabled = true;
-                Action::Admin { order: Order::Disable { stop: self.rng.below(3) == 0 } }
+                ElectionAction::Admin { order: Order::Disable { stop: self.rng.below(3) == 0 } }
             }
             7 => {
                 let lease = [4000, 6000, 10_000, 20_000][self.rng.index(4)];
@@ -358,18 +366,18 @@ impl Scheduler {
                 if setup.rates.breaks > 0 && self.rng.per_mille(setup.rates.breaks) {
                     self.breaking.extend(leader(world));
                 }
-                Action::Admin { order: Order::Configure { lease, lock_delay } }
+                ElectionAction::Admin { order: Order::Configure { lease, lock_delay } }
             }
             8 => {
                 // Somebody stays eligible.
                 let least = u64::from(at == 0);
                 let priority = u32::try_from(least + self.rng.below(4)).unwrap_or(1);
-                Action::Priority { at, priority }
+                ElectionAction::Priority { at, priority }
             }
-            9 => Action::Admin { order: Order::Evict },
-            10 => Action::Exit { at },
-            11 => Action::Poke { at },
-            _ => Action::LoseSeat,
+            9 => ElectionAction::Admin { order: Order::Evict },
+            10 => ElectionAction::Exit { at },
+            11 => ElectionAction::Poke { at },
+            _ => ElectionAction::LoseSeat,
         }
     }
 }

@@ -21,7 +21,7 @@ pub const DRIFT_PPM: u32 = 1000;
 
 /// Which worlds are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
-pub enum Scenario {
+pub enum ElectionScenario {
     /// Everything, each seed without some of it.
     #[value(name = "elections")]
     Elections,
@@ -39,14 +39,14 @@ pub enum Scenario {
     Drift,
 }
 
-impl Scenario {
+impl ElectionScenario {
     /// Those in which everything must hold.
     pub const SOUND: &'static [Self] = &[Self::Elections, Self::Pauses, Self::Store, Self::Admin];
 }
 
 /// One machine, and the member that runs on it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seated {
+pub struct SeatedMember {
     /// Who it is. Two machines may be given the same.
     pub member: MemberId,
     /// Its priority.
@@ -70,7 +70,7 @@ pub struct Seated {
 /// Weights of what is done to the members, per thousand of all faults; 0: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // they are named after the actions
-pub struct Faults {
+pub struct ElectionFaults {
     pub crash: u64,
     pub pause: u64,
     pub suspend: u64,
@@ -86,7 +86,7 @@ pub struct Faults {
     pub lose_seat: u64,
 }
 
-impl Faults {
+impl ElectionFaults {
     /// All weights, in the order in which they are drawn from.
     pub fn weights(&self) -> [u64; 13] {
         [
@@ -126,11 +126,11 @@ pub struct Rates {
 
 /// What one run is drawn from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setup {
+pub struct ElectionSetup {
     /// The seed.
     pub seed: u64,
     /// The machines.
-    pub members: Vec<Seated>,
+    pub members: Vec<SeatedMember>,
     /// How the election is run at first.
     pub config: ElectionConfig,
     /// Where its records are.
@@ -138,7 +138,7 @@ pub struct Setup {
     /// Whether clocks keep to the declared rate.
     pub sound_clocks: bool,
     /// What is done.
-    pub faults: Faults,
+    pub faults: ElectionFaults,
     /// How often, on average, something is done.
     pub every: Duration,
     /// What calls suffer.
@@ -152,13 +152,14 @@ pub(super) fn election() -> ElectionName {
     ElectionName::new("seat").expect("it is a name")
 }
 
-impl Setup {
+impl ElectionSetup {
     /// The world of a seed.
-    pub fn draw(scenario: Scenario, seed: u64, rng: &mut Rng) -> Self {
+    pub fn draw(scenario: ElectionScenario, seed: u64, rng: &mut Rng) -> Self {
         let count = 2 + rng.index(4);
         let lease = Duration::from_secs(10);
         let mut config = config(rng, lease);
-        let tight = matches!(scenario, Scenario::Pauses | Scenario::Drift) || rng.per_mille(400);
+        let tight =
+            matches!(scenario, ElectionScenario::Pauses | ElectionScenario::Drift) || rng.per_mille(400);
         let mut members: Vec<_> = (0..count).map(|index| seated(scenario, rng, index, tight)).collect();
         have_some_go(scenario, seed, &mut members, &mut config);
         let keys = ClusterKeys::new(&ClusterName::new("sim").expect("it is a name")).election(&election());
@@ -175,7 +176,7 @@ impl Setup {
             members,
             config,
             keys,
-            sound_clocks: scenario != Scenario::Drift,
+            sound_clocks: scenario != ElectionScenario::Drift,
             faults,
             every,
             rates,
@@ -186,8 +187,8 @@ impl Setup {
     /// A world without faults, for what is done by hand.
     pub fn calm(count: usize) -> Self {
         let mut rng = Rng::new(0);
-        let mut setup = Self::draw(Scenario::Elections, 0, &mut rng);
-        let seat = |index: usize| Seated {
+        let mut setup = Self::draw(ElectionScenario::Elections, 0, &mut rng);
+        let seat = |index: usize| SeatedMember {
             member: member(index),
             priority: 1,
             clock: Duration::from_secs(100 * (index as u64 + 1)),
@@ -200,7 +201,7 @@ impl Setup {
         };
         setup.members = (0..count).map(seat).collect();
         setup.config = ElectionConfig::new(Policy::sticky(), Duration::from_secs(10));
-        setup.faults = Faults::default();
+        setup.faults = ElectionFaults::default();
         setup.rates = Rates::default();
         setup
     }
@@ -239,12 +240,12 @@ fn config(rng: &mut Rng, lease: Duration) -> ElectionConfig {
     config
 }
 
-fn seated(scenario: Scenario, rng: &mut Rng, index: usize, tight: bool) -> Seated {
+fn seated(scenario: ElectionScenario, rng: &mut Rng, index: usize, tight: bool) -> SeatedMember {
     // The first is always eligible and nobody's namesake: somebody can lead in every world.
-    let namesakes = if scenario == Scenario::Pauses { 300 } else { 100 };
+    let namesakes = if scenario == ElectionScenario::Pauses { 300 } else { 100 };
     let is_namesake = index >= 2 && rng.per_mille(namesakes);
     let priority = if index > 0 && rng.per_mille(80) { 0 } else { 1 + u32::from(rng.below(3) == 0) };
-    let most = if scenario == Scenario::Drift { 350_000 } else { u64::from(DRIFT_PPM / 2) };
+    let most = if scenario == ElectionScenario::Drift { 350_000 } else { u64::from(DRIFT_PPM / 2) };
     let ppm = i32::try_from(rng.below(2 * most + 1)).unwrap_or(0) - i32::try_from(most).unwrap_or(0);
     let mut timing = Timing::for_lease(Duration::from_secs(10));
     if tight {
@@ -252,7 +253,7 @@ fn seated(scenario: Scenario, rng: &mut Rng, index: usize, tight: bool) -> Seate
         timing.stop_budget = Duration::from_millis(rng.below(3) * 50);
         timing.op_timeout = Duration::from_secs(3);
     }
-    Seated {
+    SeatedMember {
         member: member(if is_namesake { index - 1 } else { index }),
         priority,
         clock: Duration::from_secs(1 + rng.below(10_000)),
@@ -267,9 +268,14 @@ fn seated(scenario: Scenario, rng: &mut Rng, index: usize, tight: bool) -> Seate
 
 /// In some worlds candidates are soon taken for silent, and some are away for far longer than that. Drawn from the seed alone, so
 /// that all other worlds are what they were before there were such.
-fn have_some_go(scenario: Scenario, seed: u64, members: &mut [Seated], config: &mut ElectionConfig) {
+fn have_some_go(
+    scenario: ElectionScenario,
+    seed: u64,
+    members: &mut [SeatedMember],
+    config: &mut ElectionConfig,
+) {
     let mut rng = Rng::new(seed ^ 0x0607_9e5f_04ee_5eed);
-    if matches!(scenario, Scenario::Admin | Scenario::Drift) || !rng.per_mille(200) {
+    if matches!(scenario, ElectionScenario::Admin | ElectionScenario::Drift) || !rng.per_mille(200) {
         return;
     }
     // The first one stays.
@@ -281,9 +287,9 @@ fn have_some_go(scenario: Scenario, seed: u64, members: &mut [Seated], config: &
 }
 
 /// Each seed goes without some of it: what is rare shows only when the rest is silent.
-fn adversity(scenario: Scenario, rng: &mut Rng) -> (Faults, Rates) {
+fn adversity(scenario: ElectionScenario, rng: &mut Rng) -> (ElectionFaults, Rates) {
     let mut some = |weight: u64| if rng.per_mille(600) { weight } else { 0 };
-    let mut faults = Faults {
+    let mut faults = ElectionFaults {
         crash: some(120),
         pause: some(150),
         suspend: some(100),
@@ -311,13 +317,20 @@ fn adversity(scenario: Scenario, rng: &mut Rng) -> (Faults, Rates) {
         slow_write: some(150),
     };
     match scenario {
-        Scenario::Elections | Scenario::Drift => faults.lose_seat = some(10),
-        Scenario::Pauses => {
-            faults = Faults { crash: 40, pause: 400, suspend: 250, outage: some(60), ..Faults::default() };
+        ElectionScenario::Elections | ElectionScenario::Drift => faults.lose_seat = some(10),
+        ElectionScenario::Pauses => {
+            faults = ElectionFaults {
+                crash: 40,
+                pause: 400,
+                suspend: 250,
+                outage: some(60),
+                ..ElectionFaults::default()
+            };
             rates.slow = 150;
         }
-        Scenario::Store => {
-            faults = Faults { crash: 150, outage: 150, pause: 200, poke: 60, ..Faults::default() };
+        ElectionScenario::Store => {
+            faults =
+                ElectionFaults { crash: 150, outage: 150, pause: 200, poke: 60, ..ElectionFaults::default() };
             let lost = 20 + rng.below(80);
             rates = Rates {
                 slow: 80,
@@ -329,8 +342,8 @@ fn adversity(scenario: Scenario, rng: &mut Rng) -> (Faults, Rates) {
                 ..rates
             };
         }
-        Scenario::Admin => {
-            faults = Faults {
+        ElectionScenario::Admin => {
+            faults = ElectionFaults {
                 crash: 80,
                 outage: 200,
                 resign: 150,
@@ -340,7 +353,7 @@ fn adversity(scenario: Scenario, rng: &mut Rng) -> (Faults, Rates) {
                 priority: 150,
                 evict: 150,
                 exit: 50,
-                ..Faults::default()
+                ..ElectionFaults::default()
             };
             // Who leads does not hear what holds now, and others do as they were told.
             rates.breaks = 400;

@@ -10,19 +10,19 @@ use std::{
 };
 
 use super::{
-    action::{Action, Channel, Fate},
+    action::{Channel, ElectionAction, ElectionFate},
     checks::Check,
-    process::Request,
-    scheduler::Scheduler,
-    setup::Setup,
-    world::World,
+    process::ElectionRequest,
+    scheduler::ElectionScheduler,
+    setup::ElectionSetup,
+    world::ElectionWorld,
 };
 use crate::{rng::Rng, search::Space, world::Violation};
 
 /// What may still be done to the members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // they are named after the actions
-pub struct Budget {
+pub struct ElectionBudget {
     pub crashes: u8,
     pub restarts: u8,
     pub unknowns: u8,
@@ -38,42 +38,42 @@ pub struct Small {
     /// How many members.
     pub members: usize,
     /// What is done to them.
-    pub budget: Budget,
+    pub budget: ElectionBudget,
     /// For how long.
     pub lasts: Duration,
     /// How many states there are, and were made.
     pub counts: (usize, usize),
 }
 
-const NONE: Budget = Budget { crashes: 0, restarts: 0, unknowns: 0, delays: 0, writes: 0 };
+const NONE: ElectionBudget = ElectionBudget { crashes: 0, restarts: 0, unknowns: 0, delays: 0, writes: 0 };
 
 /// The spaces that are searched.
 pub const SMALL: &[Small] = &[
     Small {
         name: "elections-crash",
         members: 3,
-        budget: Budget { crashes: 1, restarts: 1, ..NONE },
+        budget: ElectionBudget { crashes: 1, restarts: 1, ..NONE },
         lasts: Duration::from_secs(16),
         counts: (66_707, 75_335),
     },
     Small {
         name: "elections-unknown",
         members: 2,
-        budget: Budget { crashes: 1, unknowns: 1, ..NONE },
+        budget: ElectionBudget { crashes: 1, unknowns: 1, ..NONE },
         lasts: Duration::from_secs(16),
         counts: (9_016, 11_422),
     },
     Small {
         name: "elections-delay",
         members: 3,
-        budget: Budget { delays: 1, writes: 1, ..NONE },
+        budget: ElectionBudget { delays: 1, writes: 1, ..NONE },
         lasts: Duration::from_secs(14),
         counts: (12_359, 17_569),
     },
     Small {
         name: "elections-crashes",
         members: 3,
-        budget: Budget { crashes: 2, ..NONE },
+        budget: ElectionBudget { crashes: 2, ..NONE },
         lasts: Duration::from_secs(15),
         counts: (13_657, 16_872),
     },
@@ -81,19 +81,19 @@ pub const SMALL: &[Small] = &[
 
 /// A world, and what may still be done to it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct SpaceState {
     /// The world.
-    pub world: World,
+    pub world: ElectionWorld,
     /// What is left.
-    pub left: Budget,
+    pub left: ElectionBudget,
 }
 
-impl Eq for State {}
+impl Eq for SpaceState {}
 
-impl Hash for State {
+impl Hash for SpaceState {
     /// All that decides what can happen, and what the judge compares it with.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        let World { now, store, machines, orphans, writes, sink, judge, .. } = &self.world;
+        let ElectionWorld { now, store, machines, orphans, writes, sink, judge, .. } = &self.world;
         (self.left, now, store, sink.greatest).hash(hasher);
         for machine in machines {
             machine.clock.hash(hasher);
@@ -117,23 +117,23 @@ impl Hash for State {
 }
 
 impl Small {
-    fn end(&self, world: &World) -> Duration {
+    fn end(&self, world: &ElectionWorld) -> Duration {
         world.setup.lasts + self.lasts
     }
 }
 
 impl Space for Small {
-    type State = State;
-    type Action = Action;
+    type State = SpaceState;
+    type Action = ElectionAction;
 
-    fn initial(&self) -> Vec<State> {
-        let mut setup = Setup::calm(self.members);
+    fn initial(&self) -> Vec<SpaceState> {
+        let mut setup = ElectionSetup::calm(self.members);
         for seat in &mut setup.members {
             seat.timing.jitter = Duration::ZERO;
             seat.timing.spread = Duration::ZERO;
         }
-        let mut world = World::new(setup.clone());
-        let mut scheduler = Scheduler::new(Rng::new(1));
+        let mut world = ElectionWorld::new(setup.clone());
+        let mut scheduler = ElectionScheduler::new(Rng::new(1));
         scheduler.heal();
         while world.judge.unrest(&world).is_some() && world.judge.violation().is_none() {
             let action = scheduler.next(&world);
@@ -141,11 +141,11 @@ impl Space for Small {
         }
         setup.lasts = world.now;
         world.setup = std::sync::Arc::new(setup);
-        vec![State { world, left: self.budget }]
+        vec![SpaceState { world, left: self.budget }]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let State { world, left } = state;
+    fn actions(&self, state: &SpaceState, actions: &mut Vec<ElectionAction>) {
+        let SpaceState { world, left } = state;
         if world.now > self.end(world) || world.judge.violation().is_some() {
             return;
         }
@@ -153,19 +153,23 @@ impl Space for Small {
         for at in world.slots() {
             let Some(process) = world.process(at) else { continue };
             if process.core.wake_at().is_some_and(|wake_at| wake_at <= world.local(at)) {
-                private.push(Action::Wake { at });
+                private.push(ElectionAction::Wake { at });
             }
             if process.role.doing.is_some() {
-                private.push(Action::Role { at, well: true });
+                private.push(ElectionAction::Role { at, well: true });
             }
             let channel = Channel::Oracle;
             match process.asking.as_ref().map(|asking| &asking.pending) {
-                Some(pending) if pending.answer.is_some() => private.push(Action::Deliver { at, channel }),
+                Some(pending) if pending.answer.is_some() => {
+                    private.push(ElectionAction::Deliver { at, channel });
+                }
                 Some(pending) => {
-                    shared.push(Action::Reach { at, channel, fate: Fate::Done });
-                    if left.unknowns > 0 && matches!(pending.request, Request::Commit(_)) {
-                        for fate in [Fate::UnknownDone, Fate::UnknownLost, Fate::UnknownLater] {
-                            shared.push(Action::Reach { at, channel, fate });
+                    shared.push(ElectionAction::Reach { at, channel, fate: ElectionFate::Done });
+                    if left.unknowns > 0 && matches!(pending.request, ElectionRequest::Commit(_)) {
+                        for fate in
+                            [ElectionFate::UnknownDone, ElectionFate::UnknownLost, ElectionFate::UnknownLater]
+                        {
+                            shared.push(ElectionAction::Reach { at, channel, fate });
                         }
                     }
                 }
@@ -174,7 +178,7 @@ impl Space for Small {
         }
         let is_busy = !private.is_empty() || !shared.is_empty();
         if is_busy && left.delays > 0 {
-            actions.push(Action::Pass { nanos: 11_000_000_000 });
+            actions.push(ElectionAction::Pass { nanos: 11_000_000_000 });
         }
         if let Some(first) = private.first() {
             actions.push(*first);
@@ -187,54 +191,54 @@ impl Space for Small {
                 Some(machine.clock.until(world.now, wake_at.0).max(Duration::from_nanos(1)))
             };
             let next = world.slots().filter_map(wake).min().unwrap_or(Duration::from_secs(1));
-            actions.push(Action::Pass { nanos: u64::try_from(next.as_nanos()).unwrap_or(u64::MAX) });
+            actions.push(ElectionAction::Pass { nanos: u64::try_from(next.as_nanos()).unwrap_or(u64::MAX) });
         }
         actions.append(&mut shared);
         for nth in 0..u8::try_from(world.orphans.len()).unwrap_or(u8::MAX) {
-            actions.push(Action::Land { nth });
+            actions.push(ElectionAction::Land { nth });
         }
         for nth in 0..u8::try_from(world.writes.len()).unwrap_or(u8::MAX) {
-            actions.push(Action::Sink { nth });
+            actions.push(ElectionAction::Sink { nth });
         }
         for at in world.slots() {
             let runs = world.process(at).is_some();
             if left.crashes > 0 && runs {
-                actions.push(Action::Crash { at });
+                actions.push(ElectionAction::Crash { at });
             }
             if left.restarts > 0 && !runs {
-                actions.push(Action::Start { at });
+                actions.push(ElectionAction::Start { at });
             }
             if left.writes > 0 && world.process(at).is_some_and(|p| p.check(world.local(at)).is_some()) {
-                actions.push(Action::Act { at });
+                actions.push(ElectionAction::Act { at });
             }
         }
     }
 
-    fn next(&self, state: &State, action: &Action) -> Option<State> {
+    fn next(&self, state: &SpaceState, action: &ElectionAction) -> Option<SpaceState> {
         let mut next = state.clone();
-        let was_busy = matches!(action, Action::Pass { nanos: 11_000_000_000 });
+        let was_busy = matches!(action, ElectionAction::Pass { nanos: 11_000_000_000 });
         if !next.world.apply(action) {
             return None;
         }
         let left = &mut next.left;
         match action {
-            Action::Pass { .. } if was_busy && left.delays > 0 => left.delays -= 1,
-            Action::Crash { .. } => left.crashes -= 1,
-            Action::Start { .. } => left.restarts -= 1,
-            Action::Act { .. } => left.writes -= 1,
-            Action::Reach { fate, .. } if *fate != Fate::Done => left.unknowns -= 1,
+            ElectionAction::Pass { .. } if was_busy && left.delays > 0 => left.delays -= 1,
+            ElectionAction::Crash { .. } => left.crashes -= 1,
+            ElectionAction::Start { .. } => left.restarts -= 1,
+            ElectionAction::Act { .. } => left.writes -= 1,
+            ElectionAction::Reach { fate, .. } if *fate != ElectionFate::Done => left.unknowns -= 1,
             _ => {}
         }
         Some(next)
     }
 
-    fn violation(&self, state: &State) -> Option<String> {
+    fn violation(&self, state: &SpaceState) -> Option<String> {
         let Violation { check, what } = state.world.judge.violation()?;
         Some(format!("{check}: {what}"))
     }
 
     /// Another has taken over, and works.
-    fn canary(&self, state: &State) -> bool {
+    fn canary(&self, state: &SpaceState) -> bool {
         let takeovers = state.world.judge.counts().get(Check::Takeover);
         takeovers > 0
             && state.world.slots().any(|at| state.world.process(at).is_some_and(|p| p.role.active.is_some()))

@@ -10,29 +10,29 @@ use callsign_election::{
 use callsign_store::{CommitOutcome, StoreError, Transaction, time::Time};
 
 use super::{
-    action::{Channel, Fate, Order, Slot},
+    action::{Channel, ElectionFate, Order, Slot},
     checks::Check,
-    process::{Author, Intent, Pending, Request},
-    world::{Orphan, World},
+    process::{Author, ElectionRequest, Intent, Pending},
+    world::{ElectionOrphan, ElectionWorld},
 };
 
-impl World {
+impl ElectionWorld {
     /// What a process that ends, or gives up its call, leaves behind.
     pub(super) fn abandon(&mut self, at: Slot) {
         let Some(process) = self.process_mut(at) else { return };
         let incarnation = process.incarnation;
         let Some(asking) = process.asking.take() else { return };
         let Pending { request, answer, serial, started, decided } = asking.pending;
-        if let (Request::Commit(transaction), None) = (request, answer) {
+        if let (ElectionRequest::Commit(transaction), None) = (request, answer) {
             if let Some(process) = self.process_mut(at) {
                 process.may_leave_some = true;
             }
             let author = Author { at, incarnation, intent: asking.asked.intent, started, decided };
-            self.orphans.push(Orphan { author, transaction, serial });
+            self.orphans.push(ElectionOrphan { author, transaction, serial });
         }
     }
 
-    pub(super) fn reach(&mut self, at: Slot, channel: Channel, fate: Fate) -> bool {
+    pub(super) fn reach(&mut self, at: Slot, channel: Channel, fate: ElectionFate) -> bool {
         let is_out = self.machines.get(usize::from(at)).is_some_and(|machine| machine.outage);
         let Some(process) = self.process(at) else { return false };
         let pending = match channel {
@@ -46,35 +46,35 @@ impl World {
         };
         let intent = process.asking.as_ref().map_or(Intent::Other, |asking| asking.asked.intent);
         let author = Author { at, incarnation: process.incarnation, intent, started, decided };
-        let fate = if is_out { Fate::Unavailable } else { fate };
+        let fate = if is_out { ElectionFate::Unavailable } else { fate };
         let input = match (request, fate) {
-            (Request::Read(reads), Fate::Done) => {
+            (ElectionRequest::Read(reads), ElectionFate::Done) => {
                 let read = self.store.read(&reads, None);
                 Input::Read(read.map_err(|error| StoreError::Unavailable(error.to_string())))
             }
-            (Request::Read(_), Fate::Unavailable) => {
+            (ElectionRequest::Read(_), ElectionFate::Unavailable) => {
                 Input::Read(Err(StoreError::Unavailable("sim".to_owned())))
             }
-            (Request::Read(_), _) => return false,
-            (Request::Commit(transaction), Fate::Done) => {
+            (ElectionRequest::Read(_), _) => return false,
+            (ElectionRequest::Commit(transaction), ElectionFate::Done) => {
                 Input::Commit(self.commit(&transaction, Some(author)))
             }
-            (Request::Commit(_), Fate::Conflict) => Input::Commit(CommitOutcome::Conflict),
-            (Request::Commit(transaction), Fate::UnknownDone) => {
+            (ElectionRequest::Commit(_), ElectionFate::Conflict) => Input::Commit(CommitOutcome::Conflict),
+            (ElectionRequest::Commit(transaction), ElectionFate::UnknownDone) => {
                 if matches!(self.commit(&transaction, Some(author)), CommitOutcome::Committed(_)) {
                     self.judge.met(Check::UnknownDone);
                 }
                 Input::Commit(CommitOutcome::Unknown)
             }
-            (Request::Commit(_), Fate::UnknownLost) => Input::Commit(CommitOutcome::Unknown),
-            (Request::Commit(transaction), Fate::UnknownLater) => {
+            (ElectionRequest::Commit(_), ElectionFate::UnknownLost) => Input::Commit(CommitOutcome::Unknown),
+            (ElectionRequest::Commit(transaction), ElectionFate::UnknownLater) => {
                 if let Some(process) = self.process_mut(at) {
                     process.may_leave_some = true;
                 }
-                self.orphans.push(Orphan { author, transaction, serial });
+                self.orphans.push(ElectionOrphan { author, transaction, serial });
                 Input::Commit(CommitOutcome::Unknown)
             }
-            (Request::Commit(_), Fate::Unavailable) => {
+            (ElectionRequest::Commit(_), ElectionFate::Unavailable) => {
                 Input::Commit(CommitOutcome::Unavailable("sim".to_owned()))
             }
         };
@@ -93,7 +93,7 @@ impl World {
         if self.orphans.len() <= nth {
             return false;
         }
-        let Orphan { author, transaction, .. } = self.orphans.remove(nth);
+        let ElectionOrphan { author, transaction, .. } = self.orphans.remove(nth);
         if matches!(self.commit(&transaction, Some(author)), CommitOutcome::Committed(_)) {
             self.judge.met(Check::OrphanLanded);
         }

@@ -1,14 +1,14 @@
 //! A trace in a file, as those of the registry's world are kept.
 
-use super::{run::replay, setup::Scenario, world::World};
+use super::{run::replay, setup::ElectionScenario, world::ElectionWorld};
 use crate::trace::{TraceError, TraceOf};
 
 /// A trace of elections.
-pub type Trace = TraceOf<Scenario>;
+pub type ElectionTrace = TraceOf<ElectionScenario>;
 
-impl Trace {
+impl ElectionTrace {
     /// Replays it, and heals what it left.
-    pub fn replay(&self) -> Result<World, TraceError> {
+    pub fn replay(&self) -> Result<ElectionWorld, TraceError> {
         Ok(replay(self.scenario()?, self.seed, &self.actions).0)
     }
 }
@@ -26,7 +26,7 @@ mod tests {
         let mut count = 0;
         for entry in fs::read_dir(&dir).unwrap() {
             let path = entry.unwrap().path();
-            let world = Trace::read(&path).unwrap().replay().unwrap();
+            let world = ElectionTrace::read(&path).unwrap().replay().unwrap();
             assert_eq!(world.judge.violation(), None, "{}", path.display());
             count += 1;
         }

@@ -6,10 +6,10 @@ use callsign_election::{Fence, Signal, campaign::core::Input as CampaignInput, l
 use callsign_store::{Limits, Transaction, ids::Incarnation, mvcc::Mvcc, planted, time::Time};
 
 use super::{
-    action::{Action, Channel, Slot},
+    action::{Channel, ElectionAction, Slot},
     judge::Judge,
-    process::{Author, Doing, Process, Subscriber},
-    setup::Setup,
+    process::{Author, Doing, ElectionProcess, Subscriber},
+    setup::ElectionSetup,
 };
 use crate::world::NodeClock;
 
@@ -18,11 +18,11 @@ const VERSIONS_KEPT: u64 = 10_000;
 
 /// A machine, and the process on it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Machine {
+pub struct ElectionMachine {
     /// Its boot-time clock.
     pub clock: NodeClock,
     /// What runs there.
-    pub process: Option<Process>,
+    pub process: Option<ElectionProcess>,
     /// Whether the store cannot be reached from there.
     pub outage: bool,
     /// Whether the process stands still.
@@ -35,7 +35,7 @@ pub struct Machine {
 
 /// A transaction whose author does not wait for it any more.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Orphan {
+pub struct ElectionOrphan {
     /// Whose it was.
     pub author: Author,
     /// The transaction.
@@ -72,17 +72,17 @@ impl Sink {
 
 /// See the [module](super).
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct ElectionWorld {
     /// What it was drawn from.
-    pub setup: Arc<Setup>,
+    pub setup: Arc<ElectionSetup>,
     /// True time.
     pub now: Duration,
     /// The store.
     pub store: Mvcc,
     /// The machines.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<ElectionMachine>,
     /// Transactions that were given up and may still be done.
-    pub orphans: Vec<Orphan>,
+    pub orphans: Vec<ElectionOrphan>,
     /// Writes on their way.
     pub writes: Vec<Written>,
     /// What is written to.
@@ -94,7 +94,7 @@ pub struct World {
     serials: u64,
 }
 
-impl PartialEq for World {
+impl PartialEq for ElectionWorld {
     /// Whether the same can happen in both. What was seen so far does not count.
     fn eq(&self, other: &Self) -> bool {
         (self.now, &self.store, &self.machines, &self.orphans, &self.writes, self.sink)
@@ -102,13 +102,13 @@ impl PartialEq for World {
     }
 }
 
-impl World {
+impl ElectionWorld {
     /// A world in which nothing has happened: no process runs, and the store is empty.
-    pub fn new(setup: Setup) -> Self {
-        let machine = |seat: &super::setup::Seated| {
+    pub fn new(setup: ElectionSetup) -> Self {
+        let machine = |seat: &super::setup::SeatedMember| {
             let mut clock = NodeClock::new(seat.clock);
             clock.set_rate(Duration::ZERO, seat.ppm);
-            Machine {
+            ElectionMachine {
                 clock,
                 process: None,
                 outage: false,
@@ -138,11 +138,11 @@ impl World {
     }
 
     /// A process.
-    pub fn process(&self, at: Slot) -> Option<&Process> {
+    pub fn process(&self, at: Slot) -> Option<&ElectionProcess> {
         self.machines.get(usize::from(at))?.process.as_ref()
     }
 
-    pub(super) fn process_mut(&mut self, at: Slot) -> Option<&mut Process> {
+    pub(super) fn process_mut(&mut self, at: Slot) -> Option<&mut ElectionProcess> {
         self.machines.get_mut(usize::from(at))?.process.as_mut()
     }
 
@@ -163,7 +163,7 @@ impl World {
     }
 
     /// Does one thing, if it is possible.
-    pub fn apply(&mut self, action: &Action) -> bool {
+    pub fn apply(&mut self, action: &ElectionAction) -> bool {
         let done = self.carry_out(action);
         if done {
             let mut judge = std::mem::take(&mut self.judge);
@@ -180,35 +180,35 @@ impl World {
         self.judge = judge;
     }
 
-    fn carry_out(&mut self, action: &Action) -> bool {
+    fn carry_out(&mut self, action: &ElectionAction) -> bool {
         match *action {
-            Action::Pass { nanos } => {
+            ElectionAction::Pass { nanos } => {
                 self.now += Duration::from_nanos(nanos);
                 nanos > 0
             }
-            Action::Start { at } => self.start(at),
-            Action::Crash { at } => self.crash(at),
-            Action::Pause { at } => self.stand_still(at, false),
-            Action::Suspend { at } => self.stand_still(at, true),
-            Action::Continue { at } => self.go_on(at, false),
-            Action::Resume { at } => self.go_on(at, true),
-            Action::Outage { at, is_out } => match self.machines.get_mut(usize::from(at)) {
+            ElectionAction::Start { at } => self.start(at),
+            ElectionAction::Crash { at } => self.crash(at),
+            ElectionAction::Pause { at } => self.stand_still(at, false),
+            ElectionAction::Suspend { at } => self.stand_still(at, true),
+            ElectionAction::Continue { at } => self.go_on(at, false),
+            ElectionAction::Resume { at } => self.go_on(at, true),
+            ElectionAction::Outage { at, is_out } => match self.machines.get_mut(usize::from(at)) {
                 Some(machine) if machine.outage != is_out => {
                     machine.outage = is_out;
                     true
                 }
                 _ => false,
             },
-            Action::Reach { at, channel, fate } => self.reach(at, channel, fate),
-            Action::Land { nth } => self.land(usize::from(nth)),
-            Action::Vanish { nth } => {
+            ElectionAction::Reach { at, channel, fate } => self.reach(at, channel, fate),
+            ElectionAction::Land { nth } => self.land(usize::from(nth)),
+            ElectionAction::Vanish { nth } => {
                 let is_there = self.orphans.len() > usize::from(nth);
                 if is_there {
                     self.orphans.remove(usize::from(nth));
                 }
                 is_there
             }
-            Action::Sink { nth } => {
+            ElectionAction::Sink { nth } => {
                 if self.writes.len() <= usize::from(nth) {
                     return false;
                 }
@@ -218,38 +218,38 @@ impl World {
                 self.judge.sink(fence, before, admitted);
                 true
             }
-            Action::Admin { order } => self.administer(order),
-            Action::LoseSeat => self.lose_seat(),
+            ElectionAction::Admin { order } => self.administer(order),
+            ElectionAction::LoseSeat => self.lose_seat(),
             // What needs a process that runs.
-            Action::Wake { at }
-            | Action::Deliver { at, .. }
-            | Action::Look { at }
-            | Action::Role { at, .. }
-            | Action::Exit { at }
-            | Action::Act { at }
-            | Action::Subscribe { at }
-            | Action::TakeTransitions { at }
-            | Action::Resign { at, .. }
-            | Action::Poke { at }
-            | Action::Stop { at }
-            | Action::Priority { at, .. } => self.runs(at) && self.within(at, action),
+            ElectionAction::Wake { at }
+            | ElectionAction::Deliver { at, .. }
+            | ElectionAction::Look { at }
+            | ElectionAction::Role { at, .. }
+            | ElectionAction::Exit { at }
+            | ElectionAction::Act { at }
+            | ElectionAction::Subscribe { at }
+            | ElectionAction::TakeTransitions { at }
+            | ElectionAction::Resign { at, .. }
+            | ElectionAction::Poke { at }
+            | ElectionAction::Stop { at }
+            | ElectionAction::Priority { at, .. } => self.runs(at) && self.within(at, action),
         }
     }
 
-    fn within(&mut self, at: Slot, action: &Action) -> bool {
+    fn within(&mut self, at: Slot, action: &ElectionAction) -> bool {
         let now = self.local(at);
         let Some(process) = self.process_mut(at) else { return false };
         match *action {
-            Action::Wake { .. } => {
+            ElectionAction::Wake { .. } => {
                 if process.core.wake_at().is_none_or(|wake_at| wake_at > now) {
                     return false;
                 }
                 self.tell(at, CampaignInput::Wake);
             }
-            Action::Deliver { channel: Channel::Oracle, .. } => return self.deliver(at),
-            Action::Deliver { channel: Channel::Watch, .. } => return self.deliver_look(at),
-            Action::Look { .. } => return self.look(at),
-            Action::Role { well, .. } => {
+            ElectionAction::Deliver { channel: Channel::Oracle, .. } => return self.deliver(at),
+            ElectionAction::Deliver { channel: Channel::Watch, .. } => return self.deliver_look(at),
+            ElectionAction::Look { .. } => return self.look(at),
+            ElectionAction::Role { well, .. } => {
                 let Some((doing, _)) = process.role.doing.take() else { return false };
                 let input = match doing {
                     Doing::Activating(run) if well => {
@@ -272,22 +272,22 @@ impl World {
                 };
                 self.tell(at, input);
             }
-            Action::Exit { .. } => {
+            ElectionAction::Exit { .. } => {
                 let Some(run) = process.role.active.take() else { return false };
                 process.role.works = None;
                 self.tell(at, CampaignInput::Exited { run, reason: "sim".to_owned() });
             }
-            Action::Act { .. } => {
+            ElectionAction::Act { .. } => {
                 let Some(fence) = process.check(now).map(|grant| grant.fence) else { return false };
                 let serial = self.serial();
                 self.writes.push(Written { fence, serial });
             }
-            Action::Subscribe { .. } => {
+            ElectionAction::Subscribe { .. } => {
                 let from = process.log.len() - 1;
                 let queue = process.log[from..].iter().cloned().collect();
                 process.subscribers.push(Subscriber { queue, from, taken: 0, last: None });
             }
-            Action::TakeTransitions { .. } => {
+            ElectionAction::TakeTransitions { .. } => {
                 if process.subscribers.iter().all(|subscriber| subscriber.queue.is_empty()) {
                     return false;
                 }
@@ -300,19 +300,19 @@ impl World {
                     process.subscribers = subscribers;
                 }
             }
-            Action::Resign { exact, .. } => {
+            ElectionAction::Resign { exact, .. } => {
                 let held = process.handle.as_ref().map(|(grant, _)| grant.term.epoch);
                 let epoch = held.filter(|_| exact);
                 self.tell(at, CampaignInput::Signal(Signal::ResignRequested { epoch }));
             }
-            Action::Poke { .. } => self.tell(at, CampaignInput::Signal(Signal::Wakeup)),
-            Action::Stop { .. } => {
+            ElectionAction::Poke { .. } => self.tell(at, CampaignInput::Signal(Signal::Wakeup)),
+            ElectionAction::Stop { .. } => {
                 if process.core.is_over() {
                     return false;
                 }
                 self.tell(at, CampaignInput::Stop);
             }
-            Action::Priority { priority, .. } => {
+            ElectionAction::Priority { priority, .. } => {
                 if process.priority == priority {
                     return false;
                 }
@@ -331,7 +331,7 @@ impl World {
             return false;
         }
         self.incarnations += 1;
-        let Some(process) = Process::new(&self.setup, at, Incarnation(self.incarnations)) else {
+        let Some(process) = ElectionProcess::new(&self.setup, at, Incarnation(self.incarnations)) else {
             return false;
         };
         let machine = &mut self.machines[usize::from(at)];

@@ -13,7 +13,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef, ActorStatus, SpawnErr};
 
 use super::{
     Journal,
-    event::{Event, Told},
+    event::{Event, SessionTold},
 };
 
 /// What a listener says that is to panic.
@@ -34,16 +34,16 @@ pub struct Acting {
     pub actor: ActorRef<Act>,
     /// Its number, among those of its process.
     pub number: u64,
-    held: Held,
+    held: HeldByActor,
     told: Ear,
     journal: Arc<dyn Journal>,
 }
 
 /// What an actor holds; whoever takes it away knows that it does not act any more.
-type Held = Arc<Mutex<Option<Holds>>>;
+type HeldByActor = Arc<Mutex<Option<Holds>>>;
 
 /// What an actor was told of its session last.
-pub type Ear = Arc<Mutex<Option<Told>>>;
+pub type Ear = Arc<Mutex<Option<SessionTold>>>;
 
 /// What lets an actor act.
 #[derive(Clone, Debug)]
@@ -105,8 +105,8 @@ impl Acting {
         journal: &Arc<dyn Journal>,
         told: Ear,
     ) -> Result<Self, SpawnErr> {
-        let held = Held::default();
-        let acts = Acts { number, every, journal: journal.clone(), held: held.clone() };
+        let held = HeldByActor::default();
+        let acts = ActingActor { number, every, journal: journal.clone(), held: held.clone() };
         let (actor, _) = Actor::spawn(None, acts, ()).await?;
         let journal = journal.clone();
         Ok(Self { actor, number, held, told, journal })
@@ -115,7 +115,7 @@ impl Acting {
     /// The same actor, by another number, for another name: under that it holds, and does not act.
     #[must_use]
     pub fn also(&self, number: u64) -> Self {
-        Self { number, held: Held::default(), ..self.clone() }
+        Self { number, held: HeldByActor::default(), ..self.clone() }
     }
 
     /// The name that it holds though its session is not trusted, if it lives and was not told.
@@ -124,7 +124,8 @@ impl Acting {
         let held = held.as_ref()?;
         let lapsed = held.check() == Err(NotHeld::NotTrusted);
         let lives = self.actor.get_status() < ActorStatus::Stopping;
-        let told = matches!(self.told(), Some(Told::Lapsed | Told::Lost | Told::Transferred));
+        let told =
+            matches!(self.told(), Some(SessionTold::Lapsed | SessionTold::Lost | SessionTold::Transferred));
         (lapsed && lives && !told).then(|| held.name().to_owned())
     }
 
@@ -139,13 +140,13 @@ impl Acting {
     }
 
     /// What it was told of its session last.
-    pub fn told(&self) -> Option<Told> {
+    pub fn told(&self) -> Option<SessionTold> {
         *lock(&self.told)
     }
 
     /// Whether it holds nothing any more, without having given it up.
     pub fn is_over(&self) -> bool {
-        matches!(self.told(), Some(Told::Lost | Told::Transferred))
+        matches!(self.told(), Some(SessionTold::Lost | SessionTold::Transferred))
             || self.actor.get_status() >= ActorStatus::Stopping
     }
 
@@ -170,10 +171,10 @@ pub fn listener(
 ) -> Arc<dyn Fn(Notice) + Send + Sync> {
     Arc::new(move |notice| {
         let what = match notice {
-            Notice::Lapsed => Told::Lapsed,
-            Notice::Resumed => Told::Resumed,
-            Notice::Lost => Told::Lost,
-            Notice::Transferred => Told::Transferred,
+            Notice::Lapsed => SessionTold::Lapsed,
+            Notice::Resumed => SessionTold::Resumed,
+            Notice::Lost => SessionTold::Lost,
+            Notice::Transferred => SessionTold::Transferred,
             // It is about to leave: the name is held as before.
             _ => return,
         };
@@ -186,15 +187,15 @@ pub fn listener(
     })
 }
 
-struct Acts {
+struct ActingActor {
     number: u64,
     /// Between two acts.
     every: Duration,
     journal: Arc<dyn Journal>,
-    held: Held,
+    held: HeldByActor,
 }
 
-impl Actor for Acts {
+impl Actor for ActingActor {
     type Msg = Act;
     type State = ();
     type Arguments = ();

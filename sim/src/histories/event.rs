@@ -260,7 +260,7 @@ pub struct Seated {
 
 /// What a registered actor is told of its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Told {
+pub enum SessionTold {
     /// It is not trusted.
     Lapsed,
     /// It is trusted again.
@@ -334,7 +334,7 @@ pub enum Event {
         /// Which actor.
         actor: u64,
         /// What.
-        told: Told,
+        told: SessionTold,
     },
     /// An actor is about to be started for a name: the name is taken for it.
     Begun {

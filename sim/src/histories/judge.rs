@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{Answer, Ask, At, Event, Told};
+use super::event::{Answer, Ask, At, Event, SessionTold};
 
 mod claims;
 mod groups;
@@ -21,7 +21,7 @@ mod process;
 mod watches;
 
 use self::claims::{Claim, Grant};
-pub use self::process::Process;
+pub use self::process::ProcessHistory;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -61,9 +61,9 @@ impl Verdict {
 }
 
 /// Judges the histories of all processes of a run.
-pub fn judge(processes: &[Process]) -> Verdict {
+pub fn judge(processes: &[ProcessHistory]) -> Verdict {
     let mut verdict = Verdict::default();
-    let mut claims: Vec<Claim> = processes.iter().flat_map(Process::claims).collect();
+    let mut claims: Vec<Claim> = processes.iter().flat_map(ProcessHistory::claims).collect();
     moves::may_move(processes, &mut claims);
     for process in processes {
         tally(process, &mut verdict);
@@ -88,7 +88,7 @@ pub fn judge(processes: &[Process]) -> Verdict {
     verdict
 }
 
-fn tally(process: &Process, verdict: &mut Verdict) {
+fn tally(process: &ProcessHistory, verdict: &mut Verdict) {
     for call in &process.calls {
         let answer = match &call.answer {
             None => "(none)".to_owned(),
@@ -137,10 +137,10 @@ fn tally(process: &Process, verdict: &mut Verdict) {
 }
 
 /// What a process was granted, by name: when it was told, under which token, for whom.
-type Grants<'a> = BTreeMap<&'a str, Vec<(At, u64, u64)>>;
+type GrantsByName<'a> = BTreeMap<&'a str, Vec<(At, u64, u64)>>;
 
-fn granted(process: &Process) -> Grants<'_> {
-    let mut grants = Grants::new();
+fn granted(process: &ProcessHistory) -> GrantsByName<'_> {
+    let mut grants = GrantsByName::new();
     for call in &process.calls {
         if let Some((at, answer)) = &call.answer
             && let Some(token) = answer.granted()
@@ -164,7 +164,7 @@ fn certain(grants: &[(At, u64, u64)], claims: &BTreeMap<u64, &Claim>, (from, to)
 }
 
 /// P4: after one's own register, one's own read sees it.
-fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, &Claim>, verdict: &mut Verdict) {
+fn own_registers_are_seen(process: &ProcessHistory, claims: &BTreeMap<u64, &Claim>, verdict: &mut Verdict) {
     let grants = granted(process);
     for read in process.calls.iter().filter(|call| call.ask == Ask::Local) {
         let Some((answered, answer)) = &read.answer else { continue };
@@ -184,7 +184,7 @@ fn own_registers_are_seen(process: &Process, claims: &BTreeMap<u64, &Claim>, ver
 }
 
 /// P5: a replica never goes back.
-fn local_reads_go_forward(process: &Process, verdict: &mut Verdict) {
+fn local_reads_go_forward(process: &ProcessHistory, verdict: &mut Verdict) {
     let mut last: BTreeMap<&str, (u64, At)> = BTreeMap::new();
     let reads = process.calls.iter().filter(|call| call.ask == Ask::Local).filter_map(|read| {
         let (answered, answer) = read.answer.as_ref()?;
@@ -210,7 +210,7 @@ fn local_reads_go_forward(process: &Process, verdict: &mut Verdict) {
 }
 
 /// P1: who acts under an older token does so before anybody knows of a newer one.
-fn one_holder(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+fn one_holder(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
     /// Since when it is known, and when it was trusted last, by whom.
     type Hold = (At, Option<(At, String)>);
     let mut holds: BTreeMap<(&str, u64), Hold> = BTreeMap::new();
@@ -265,7 +265,7 @@ fn one_grant_per_token(claims: &[Claim], verdict: &mut Verdict) {
 }
 
 /// P3: what was acknowledged and never ended is still held, and acted under, when all is quiet.
-fn kept_to_the_end(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+fn kept_to_the_end(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
     let done: BTreeMap<u64, (At, At)> =
         processes.iter().filter_map(|p| Some((p.incarnation, p.quiet_and_done()?))).collect();
     for claim in claims {
@@ -285,7 +285,7 @@ fn kept_to_the_end(processes: &[Process], claims: &[Claim], verdict: &mut Verdic
 }
 
 /// Nobody passes the check of an older term once a later one has begun.
-fn one_leads(processes: &[Process], verdict: &mut Verdict) {
+fn one_leads(processes: &[ProcessHistory], verdict: &mut Verdict) {
     let mut terms: BTreeMap<u64, (At, At, &str)> = BTreeMap::new();
     for process in processes {
         for event in &process.events {
@@ -315,7 +315,7 @@ fn one_leads(processes: &[Process], verdict: &mut Verdict) {
 /// Whether an event says that a session was lost.
 fn is_loss(event: &Event) -> bool {
     match event {
-        Event::Noticed { told: Told::Lost, .. } => true,
+        Event::Noticed { told: SessionTold::Lost, .. } => true,
         Event::Told { answer: Answer::Unknown(why), .. } => why == "SessionLost",
         _ => false,
     }

@@ -2,13 +2,13 @@
 
 use super::{
     Moved, Op, Registered, Seen, Unregistered, Updated, What,
-    order::{Order, Ordered},
+    order::{OrderSearch, Ordered},
 };
 
 /// The calls that contradict each other, and how many others there were when it came out.
 ///
 /// Every step forgets something a client was told, so what still has no order is as wrong as the whole.
-pub(super) fn core(ops: &[Op], order: &mut Order, limit: usize) -> (Vec<Op>, usize) {
+pub(super) fn core(ops: &[Op], order: &mut OrderSearch, limit: usize) -> (Vec<Op>, usize) {
     let mut wrong = |ops: &[Op]| matches!(order.find(ops, limit), Ordered::No);
 
     let mut ends: Vec<u64> = ops.iter().filter_map(|op| op.ret).collect();

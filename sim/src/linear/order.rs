@@ -31,7 +31,7 @@ pub(super) enum Ordered {
 
 /// The buffers of a search.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct OrderSearch {
     /// Calls that must be in the order, as they were called.
     must: Vec<Must>,
     /// The smallest token that `must[i..]` need.
@@ -53,11 +53,11 @@ pub(super) struct Order {
 struct Must {
     call: u64,
     ret: u64,
-    act: Act,
+    act: OrderedAct,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
+enum OrderedAct {
     Grant { token: u64, by: u32 },
     Taken { token: u64, by: u32 },
     Found { token: u64, revision: Option<u64> },
@@ -98,11 +98,11 @@ struct Config {
     done: u128,
     /// Which of `may` are.
     used: u128,
-    state: State,
+    state: OrderState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct State {
+struct OrderState {
     /// The last token granted.
     last: Option<u64>,
     /// By whom it is held, if it still is.
@@ -116,7 +116,7 @@ enum Fit {
     /// Its answer is true, it changes nothing, and will not later.
     Idle,
     /// Its answer is true and leads to this state.
-    To(State),
+    To(OrderState),
     /// Its answer is not true here.
     Wait,
 }
@@ -134,71 +134,71 @@ enum Settled {
     TooWide,
 }
 
-impl State {
+impl OrderState {
     fn holds(self, token: u64) -> bool {
         self.holder.is_some() && self.last == Some(token)
     }
 
-    fn vacated(self) -> State {
-        State { holder: None, ..self }
+    fn vacated(self) -> OrderState {
+        OrderState { holder: None, ..self }
     }
 
-    fn granted(token: u64, by: u32) -> State {
-        State { last: Some(token), holder: Some(by), revision: token }
+    fn granted(token: u64, by: u32) -> OrderState {
+        OrderState { last: Some(token), holder: Some(by), revision: token }
     }
 
     /// What is held under the token is changed, if it is at the expected revision.
-    fn changed(self, token: u64, expected: Option<u64>, revision: u64) -> Option<State> {
+    fn changed(self, token: u64, expected: Option<u64>, revision: u64) -> Option<OrderState> {
         let is_as_expected = expected.is_none_or(|expected| expected == self.revision);
         let fits = self.holds(token) && is_as_expected && self.revision < revision;
-        fits.then_some(State { revision, ..self })
+        fits.then_some(OrderState { revision, ..self })
     }
 }
 
-impl Act {
+impl OrderedAct {
     /// The token that must be held, or come to be held, for the answer to be true.
     fn need(self) -> u64 {
         match self {
-            Act::Grant { token, .. }
-            | Act::Taken { token, .. }
-            | Act::Found { token, .. }
-            | Act::Change { token, .. } => token,
+            OrderedAct::Grant { token, .. }
+            | OrderedAct::Taken { token, .. }
+            | OrderedAct::Found { token, .. }
+            | OrderedAct::Change { token, .. } => token,
             // The hold that ends by it.
-            Act::Move { from, .. } => from,
-            Act::Vacant | Act::Release { .. } | Act::Drop { .. } => NONE,
+            OrderedAct::Move { from, .. } => from,
+            OrderedAct::Vacant | OrderedAct::Release { .. } | OrderedAct::Drop { .. } => NONE,
         }
     }
 
-    fn fit(self, state: State) -> Fit {
+    fn fit(self, state: OrderState) -> Fit {
         let idle_if = |yes: bool| if yes { Fit::Idle } else { Fit::Wait };
         match self {
-            Act::Found { token, revision } => {
+            OrderedAct::Found { token, revision } => {
                 idle_if(state.holds(token) && revision.is_none_or(|revision| revision == state.revision))
             }
-            Act::Change { token, expected, revision } => {
+            OrderedAct::Change { token, expected, revision } => {
                 state.changed(token, expected, revision).map_or(Fit::Wait, Fit::To)
             }
             // The claimant has it already.
-            Act::Move { from, token, by } if from == token => {
+            OrderedAct::Move { from, token, by } if from == token => {
                 idle_if(state.holds(token) && state.holder == Some(by))
             }
-            Act::Move { from, token, by } => {
+            OrderedAct::Move { from, token, by } => {
                 if state.holds(from) && from < token {
-                    Fit::To(State::granted(token, by))
+                    Fit::To(OrderState::granted(token, by))
                 } else {
                     Fit::Wait
                 }
             }
-            Act::Taken { token, by } => idle_if(state.holds(token) && state.holder != Some(by)),
-            Act::Vacant => idle_if(state.holder.is_none()),
-            Act::Grant { token, by } => {
+            OrderedAct::Taken { token, by } => idle_if(state.holds(token) && state.holder != Some(by)),
+            OrderedAct::Vacant => idle_if(state.holder.is_none()),
+            OrderedAct::Grant { token, by } => {
                 if state.holder.is_none() && state.last < Some(token) {
-                    Fit::To(State::granted(token, by))
+                    Fit::To(OrderState::granted(token, by))
                 } else {
                     idle_if(state.holds(token) && state.holder == Some(by))
                 }
             }
-            Act::Release { token } => {
+            OrderedAct::Release { token } => {
                 if state.holds(token) {
                     Fit::To(state.vacated())
                 } else {
@@ -206,7 +206,9 @@ impl Act {
                 }
             }
             // Not idle even if it changes nothing: later it may.
-            Act::Drop { by } => Fit::To(if state.holder == Some(by) { state.vacated() } else { state }),
+            OrderedAct::Drop { by } => {
+                Fit::To(if state.holder == Some(by) { state.vacated() } else { state })
+            }
         }
     }
 }
@@ -230,7 +232,7 @@ impl Config {
     }
 }
 
-impl Order {
+impl OrderSearch {
     /// Looks for an order of these calls.
     pub(super) fn find(&mut self, ops: &[Op], limit: usize) -> Ordered {
         self.prepare(ops);
@@ -239,7 +241,7 @@ impl Order {
         }
         self.stack.clear();
         self.seen.clear();
-        let state = State { last: None, holder: None, revision: 0 };
+        let state = OrderState { last: None, holder: None, revision: 0 };
         self.stack.push(Config { base: 0, done: 0, used: 0, state });
         while let Some(mut config) = self.stack.pop() {
             let explored = self.seen.len();
@@ -311,13 +313,13 @@ impl Order {
                 continue;
             }
             let next = |state| Config { used: config.used | (1 << index), state, ..*config };
-            let State { last, holder, revision } = config.state;
+            let OrderState { last, holder, revision } = config.state;
             match op.effect {
                 Effect::Take { by } if holder.is_none() => {
                     let from = self.loose.partition_point(|(token, _)| Some(*token) <= last);
                     for (token, owner) in self.loose[from..].iter().take_while(|(token, _)| *token <= need) {
                         if owner.is_none_or(|owner| owner == by) {
-                            self.stack.push(next(State::granted(*token, by)));
+                            self.stack.push(next(OrderState::granted(*token, by)));
                         }
                     }
                 }
@@ -325,7 +327,7 @@ impl Order {
                     let begin = self.loose.partition_point(|(token, _)| *token <= from);
                     for (token, owner) in self.loose[begin..].iter().take_while(|(token, _)| *token <= need) {
                         if owner.is_none_or(|owner| owner == by) {
-                            self.stack.push(next(State::granted(*token, by)));
+                            self.stack.push(next(OrderState::granted(*token, by)));
                         }
                     }
                     if self.droppers.contains(&by) {
@@ -334,7 +336,7 @@ impl Order {
                             unseen += u64::from(*token == unseen);
                         }
                         if unseen < need {
-                            self.stack.push(next(State::granted(unseen, by)));
+                            self.stack.push(next(OrderState::granted(unseen, by)));
                         }
                     }
                 }
@@ -355,7 +357,7 @@ impl Order {
         let end = config.base + self.must[config.base..].partition_point(|op| op.call <= horizon);
         for index in (config.base..end).rev() {
             let act = self.must[index].act;
-            if config.has(index) || matches!(act, Act::Grant { token, .. } if token > need) {
+            if config.has(index) || matches!(act, OrderedAct::Grant { token, .. } if token > need) {
                 continue;
             }
             if let Fit::To(state) = act.fit(config.state) {
@@ -387,11 +389,11 @@ impl Order {
                     let by = index_of(&mut self.claimants, by);
                     match answer {
                         Registered::Granted { token } => {
-                            must(Act::Grant { token, by });
+                            must(OrderedAct::Grant { token, by });
                             self.loose.push((token, Some(by)));
                         }
                         Registered::Taken { token } => {
-                            must(Act::Taken { token, by });
+                            must(OrderedAct::Taken { token, by });
                             self.loose.push((token, None));
                         }
                         Registered::Unknown => may(Effect::Take { by }),
@@ -400,7 +402,7 @@ impl Order {
                 }
                 What::Unregister { target: Target::Token(token), answer } => match answer {
                     Unregistered::Done => {
-                        must(Act::Release { token });
+                        must(OrderedAct::Release { token });
                         self.loose.push((token, None));
                     }
                     Unregistered::Unknown => {
@@ -412,7 +414,7 @@ impl Order {
                 What::Unregister { target: Target::By(by), answer } => {
                     let by = index_of(&mut self.claimants, by);
                     match answer {
-                        Unregistered::Done => must(Act::Drop { by }),
+                        Unregistered::Done => must(OrderedAct::Drop { by }),
                         Unregistered::Unknown => may(Effect::Drop { by }),
                         Unregistered::Refused => continue,
                     }
@@ -422,9 +424,9 @@ impl Order {
                     self.loose.push((token, None));
                     self.loose_revisions.extend(expected);
                     match answer {
-                        Updated::Done { revision } => must(Act::Change { token, expected, revision }),
+                        Updated::Done { revision } => must(OrderedAct::Change { token, expected, revision }),
                         Updated::Changed { revision } => {
-                            must(Act::Found { token, revision: Some(revision) });
+                            must(OrderedAct::Found { token, revision: Some(revision) });
                             self.loose_revisions.push(revision);
                         }
                         Updated::Unknown => may(Effect::Change { token, expected }),
@@ -436,7 +438,7 @@ impl Order {
                     self.loose.push((from, None));
                     match answer {
                         Moved::Done { token } => {
-                            must(Act::Move { from, token, by });
+                            must(OrderedAct::Move { from, token, by });
                             self.loose.push((token, Some(by)));
                         }
                         Moved::Unknown => may(Effect::Move { from, by }),
@@ -444,15 +446,15 @@ impl Order {
                     }
                 }
                 What::Read { answer: Seen::Found { token, revision } } => {
-                    must(Act::Found { token, revision });
+                    must(OrderedAct::Found { token, revision });
                     self.loose.push((token, None));
                     self.loose_revisions.extend(revision);
                 }
-                What::Read { answer: Seen::Free } => must(Act::Vacant),
+                What::Read { answer: Seen::Free } => must(OrderedAct::Vacant),
                 What::Read { answer: Seen::Refused } => {}
                 What::Free { token } => {
                     match op.ret {
-                        Some(_) => must(Act::Release { token }),
+                        Some(_) => must(OrderedAct::Release { token }),
                         None => may(Effect::Release { token }),
                     }
                     self.loose.push((token, None));

@@ -119,7 +119,7 @@ fn freed(token: u64) -> What {
 #[track_caller]
 fn good(ops: &[Op]) {
     let verdict = check([("name", ops)]);
-    assert!(matches!(verdict, Verdict::Linearizable(stats) if stats.ops == ops.len()), "{verdict:?}");
+    assert!(matches!(verdict, LinearVerdict::Linearizable(stats) if stats.ops == ops.len()), "{verdict:?}");
     assert!(ops.len() > 7 || brute::linearizable(ops), "the other checker says no");
 }
 
@@ -128,7 +128,7 @@ fn good(ops: &[Op]) {
 fn bad(ops: &[Op], core: &[Op]) {
     assert!(ops.len() > 7 || !brute::linearizable(ops), "the other checker says yes");
     match check([("name", ops)]) {
-        Verdict::NotLinearizable(offence) => {
+        LinearVerdict::NotLinearizable(offence) => {
             assert_eq!(offence.ops, core, "\n{offence}");
             assert_eq!(offence.name, "name");
         }
@@ -201,7 +201,7 @@ fn an_update_moves_the_revision_of_one_hold_only() {
     good(&after(updated(5, 6, done(8))));
     good(&after(updated(5, 5, Updated::Changed { revision: 6 })));
     for what in [found_at(5, 5), found_at(5, 7), updated(5, None, done(6)), vacant()] {
-        assert!(matches!(check([("name", &after(what)[..])]), Verdict::NotLinearizable(_)), "{what}");
+        assert!(matches!(check([("name", &after(what)[..])]), LinearVerdict::NotLinearizable(_)), "{what}");
     }
     let freed = [granted, op(2, 3, released(5))];
     bad(
@@ -216,7 +216,7 @@ fn an_update_of_unknown_outcome_is_done_when_somebody_sees_it_or_never() {
     good(&[op(0, 1, granted(1, 5)), unknown, op(4, 5, found_at(5, 5)), op(6, 7, found_at(5, 9))]);
     good(&[op(0, 1, granted(1, 5)), unknown, op(4, 5, updated(5, 9, Updated::Done { revision: 11 }))]);
     let twice = [op(0, 1, granted(1, 5)), unknown, op(4, 5, found_at(5, 8)), op(6, 7, found_at(5, 9))];
-    assert!(matches!(check([("name", &twice[..])]), Verdict::NotLinearizable(_)));
+    assert!(matches!(check([("name", &twice[..])]), LinearVerdict::NotLinearizable(_)));
 }
 
 #[test]
@@ -411,9 +411,9 @@ fn an_unknown_grant_leaves_no_room_between_tokens() {
 fn names_are_independent() {
     let (a, b) = ([op(0, 1, granted(1, 5))], [op(2, 3, granted(2, 4))]);
     let stats = Stats { names: 2, ops: 2, explored: 2 };
-    assert_eq!(check([("a", &a[..]), ("b", &b[..])]), Verdict::Linearizable(stats));
+    assert_eq!(check([("a", &a[..]), ("b", &b[..])]), LinearVerdict::Linearizable(stats));
     let wrong = [op(0, 1, found(3))];
-    let Verdict::NotLinearizable(offence) = check([("a", &a[..]), ("b", &wrong[..])]) else { panic!() };
+    let LinearVerdict::NotLinearizable(offence) = check([("a", &a[..]), ("b", &wrong[..])]) else { panic!() };
     assert_eq!(offence.name, "b");
 }
 
@@ -426,7 +426,7 @@ fn people_can_read_it() {
         op(7, 12, found(5)),
         op(13, 14, found(6)),
     ];
-    let Verdict::NotLinearizable(offence) = check([("orders", &ops[..])]) else { panic!() };
+    let LinearVerdict::NotLinearizable(offence) = check([("orders", &ops[..])]) else { panic!() };
     let text = [
         "\"orders\": no order explains these answers, given to 2 calls",
         "      4 to 6     register by actor 2 of session 1: granted 6",
@@ -440,14 +440,20 @@ fn people_can_read_it() {
 fn it_gives_up_rather_than_hang() {
     let ops: Vec<Op> = (0..8).map(|by| op(0, 99, dropped(by))).chain([op(0, 99, found(1))]).collect();
     let mut checker = Checker::with_limit(100);
-    assert_eq!(checker.check([("name", &ops[..])]), Verdict::GaveUp { name: "name".into(), explored: 100 });
-    assert!(matches!(Checker::with_limit(300).check([("name", &ops[..])]), Verdict::NotLinearizable(_)));
+    assert_eq!(
+        checker.check([("name", &ops[..])]),
+        LinearVerdict::GaveUp { name: "name".into(), explored: 100 }
+    );
+    assert!(matches!(
+        Checker::with_limit(300).check([("name", &ops[..])]),
+        LinearVerdict::NotLinearizable(_)
+    ));
 }
 
 #[test]
 fn more_at_once_than_it_can_hold_is_no_verdict() {
     let unknown: Vec<Op> = (0..129).map(|by| open(0, asked(by))).collect();
-    assert!(matches!(check([("name", &unknown[..])]), Verdict::GaveUp { .. }));
+    assert!(matches!(check([("name", &unknown[..])]), LinearVerdict::GaveUp { .. }));
     let overlapping: Vec<Op> = [op(0, 999, vacant()), op(0, 999, granted(1, 5))]
         .into_iter()
         .chain((0..200).map(|_| op(1, 998, found(5))))
@@ -455,5 +461,5 @@ fn more_at_once_than_it_can_hold_is_no_verdict() {
     good(&overlapping);
     let behind: Vec<Op> =
         [op(0, 999, found(6))].into_iter().chain((0..200).map(|_| op(1, 998, vacant()))).collect();
-    assert!(matches!(check([("name", &behind[..])]), Verdict::GaveUp { .. }));
+    assert!(matches!(check([("name", &behind[..])]), LinearVerdict::GaveUp { .. }));
 }

@@ -13,7 +13,7 @@ use callsign_store::lock::lock;
 use foldhash::quality::FixedState;
 use tokio::time::sleep;
 
-use super::{life::Life, world::World};
+use super::{life::Life, world::NodesWorld};
 use crate::histories::{Journal, clients::Site, event::Event};
 
 /// Between two looks of an audit.
@@ -23,7 +23,7 @@ const LOOKS_BETWEEN_REPLICAS: u32 = 5;
 
 /// What nodes have said of one registry.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct NodesSaid {
     /// The life that led in each epoch.
     led: Mutex<BTreeMap<u64, String>>,
     /// What a replica says at each position, by a number that stands for it, and whose it was.
@@ -31,7 +31,7 @@ pub struct Said {
 }
 
 /// Looks at what the node says of itself, again and again.
-pub async fn audit(world: &World, said: &Said, life: &Life, site: &Site) {
+pub async fn audit(world: &NodesWorld, said: &NodesSaid, life: &Life, site: &Site) {
     let (mut told, mut leads, mut replica) = (Tellings::default(), Leads::default(), ReplicaAudit::default());
     loop {
         for _ in 0..LOOKS_BETWEEN_REPLICAS {
@@ -51,7 +51,7 @@ struct Tellings {
 }
 
 impl Tellings {
-    fn look(&mut self, world: &World, life: &Life, site: &Site) {
+    fn look(&mut self, world: &NodesWorld, life: &Life, site: &Site) {
         let is_lapsed = matches!(site.registry.lookup(""), Err(LookupError::Lapsed { .. }));
         let stands_still = life.stands_still();
         // What stands still says nothing, though its session may be lost meanwhile.
@@ -88,7 +88,7 @@ struct Leads {
 }
 
 impl Leads {
-    fn look(&mut self, world: &World, said: &Said, life: &Life, registry: &Registry) {
+    fn look(&mut self, world: &NodesWorld, said: &NodesSaid, life: &Life, registry: &Registry) {
         let status = registry.status();
         let epoch = status.epoch.0;
         if epoch < self.epoch {
@@ -113,7 +113,7 @@ struct ReplicaAudit {
 }
 
 impl ReplicaAudit {
-    fn look(&mut self, world: &World, said: &Said, life: &Life, registry: &Registry) {
+    fn look(&mut self, world: &NodesWorld, said: &NodesSaid, life: &Life, registry: &Registry) {
         let position = registry.status().position.0;
         if position == self.position {
             return;

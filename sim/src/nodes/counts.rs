@@ -103,12 +103,12 @@ type Count = Arc<Mutex<BTreeMap<&'static str, u64>>>;
 
 /// Counts what was met. Clones count together.
 #[derive(Clone, Debug, Default)]
-pub struct Counts {
+pub struct NodeCounts {
     met: Count,
     checked: Count,
 }
 
-impl Counts {
+impl NodeCounts {
     /// A fault was met once more.
     pub fn met(&self, what: &'static str) {
         *lock(&self.met).entry(what).or_default() += 1;

@@ -16,7 +16,7 @@ use futures::future::join_all;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{counts::Counts, life::Life, trace::Trace};
+use super::{counts::NodeCounts, life::Life, trace::RunTrace};
 
 /// Between two looks at a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -32,9 +32,9 @@ enum Nothing {
 remote_message!(Nothing, "callsign.crowd.nothing/1");
 
 /// Holds a name, and does nothing.
-struct Holds;
+struct IdleHolder;
 
-impl Actor for Holds {
+impl Actor for IdleHolder {
     type Msg = Nothing;
     type State = ();
     type Arguments = ();
@@ -55,7 +55,7 @@ impl Actor for Holds {
 
 /// What a crowd came to, in virtual time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
+pub struct CrowdOutcome {
     /// All start at once: until each serves, and knows all members and all names.
     pub up: Duration,
     /// One after the other leaves and is started again, each when the one before serves: all of them.
@@ -68,7 +68,7 @@ pub struct Outcome {
     pub granted: Duration,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for CrowdOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { up, restarted, longest_restart, freed, granted } = self;
         writeln!(f, "up from a start of all at once          {up:.1?}")?;
@@ -81,7 +81,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-struct Crowd {
+struct CrowdRun {
     begin: Instant,
     lease: Duration,
     store: MemoryStore,
@@ -103,17 +103,17 @@ struct Node {
 ///
 /// # Panics
 /// If there is no runtime to be had.
-pub fn run(members: usize, lease: Duration, seed: u64, say: impl Fn(&str)) -> Result<Outcome> {
+pub fn run(members: usize, lease: Duration, seed: u64, say: impl Fn(&str)) -> Result<CrowdOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime
         .expect("a runtime of one thread needs no more than memory")
         .block_on(whole(members, lease, seed, say))
 }
 
-async fn whole(members: usize, lease: Duration, seed: u64, say: impl Fn(&str)) -> Result<Outcome> {
+async fn whole(members: usize, lease: Duration, seed: u64, say: impl Fn(&str)) -> Result<CrowdOutcome> {
     let (store, network) = (MemoryStore::new(), MemoryNetwork::new());
-    let mut crowd = Crowd { begin: Instant::now(), lease, store, network, seed, lives: 0 };
-    let mut outcome = Outcome::default();
+    let mut crowd = CrowdRun { begin: Instant::now(), lease, store, network, seed, lives: 0 };
+    let mut outcome = CrowdOutcome::default();
 
     say("all start at once");
     let begin = Instant::now();
@@ -161,13 +161,13 @@ fn name_of(node: &str) -> String {
     format!("of-{node}")
 }
 
-impl Crowd {
+impl CrowdRun {
     /// Starts a node, until it serves and holds its name.
     fn start(&mut self, index: usize) -> impl Future<Output = Result<Node>> + use<> {
         self.lives += 1;
         let (number, node) = (self.lives, format!("n{index:03}"));
         let seed = splitmix(splitmix(self.seed) ^ number);
-        let life = Life::new(&node, number, self.begin, seed, &Trace::new(false), &Counts::default());
+        let life = Life::new(&node, number, self.begin, seed, &RunTrace::new(false), &NodeCounts::default());
         let store: callsign::SharedStore = Arc::new(self.store.connect(&format!("{node}-{number}")));
         let port = 7000 + u16::try_from(number).unwrap_or(0);
         let config = Config::new(&node, store)
@@ -197,7 +197,7 @@ impl Crowd {
 
 /// Registers a name, again until it is granted.
 async fn hold(registry: &Registry, name: &str) -> Result<()> {
-    let (actor, _) = Actor::spawn(None, Holds, ()).await?;
+    let (actor, _) = Actor::spawn(None, IdleHolder, ()).await?;
     let holding = async {
         while registry.register(name, &actor).await.is_err() {
             sleep(AGAIN).await;

@@ -19,7 +19,7 @@ use callsign_store::{
 use futures::{FutureExt, future::BoxFuture};
 use tokio::{runtime::Handle, time::sleep};
 
-use super::{counts::Counts, life::Life};
+use super::{counts::NodeCounts, life::Life};
 use crate::rng::Rng;
 
 /// How long a transaction that was given up may still take to land.
@@ -65,15 +65,15 @@ pub struct Weather {
 
 /// One node's connection to the store. Clones are the same.
 #[derive(Clone)]
-pub struct Edge(Arc<Inner>);
+pub struct Edge(Arc<EdgeInner>);
 
-struct Inner {
+struct EdgeInner {
     base: MemoryStore,
     life: Arc<Life>,
     sky: Arc<Sky>,
     weather: Mutex<Weather>,
     rng: Mutex<Rng>,
-    counts: Counts,
+    counts: NodeCounts,
 }
 
 impl fmt::Debug for Edge {
@@ -84,7 +84,7 @@ impl fmt::Debug for Edge {
 
 /// What becomes of a commit.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum CommitFate {
     Usual,
     Conflict,
     Refused,
@@ -100,8 +100,8 @@ enum Fate {
 
 impl Edge {
     /// A connection of this life to a store.
-    pub fn new(base: &MemoryStore, life: &Arc<Life>, sky: &Arc<Sky>, seed: u64, counts: &Counts) -> Self {
-        Self(Arc::new(Inner {
+    pub fn new(base: &MemoryStore, life: &Arc<Life>, sky: &Arc<Sky>, seed: u64, counts: &NodeCounts) -> Self {
+        Self(Arc::new(EdgeInner {
             base: base.connect(&life.who),
             life: life.clone(),
             sky: sky.clone(),
@@ -147,22 +147,22 @@ impl Edge {
         lock(&self.0.rng).per_mille(chance)
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self) -> CommitFate {
         let Weather { unsure, lost, .. } = self.weather();
         let mut rng = lock(&self.0.rng);
         if rng.per_mille(lost) {
-            return Fate::Mute;
+            return CommitFate::Mute;
         }
         if !rng.per_mille(unsure) {
-            return Fate::Usual;
+            return CommitFate::Usual;
         }
         match rng.below(6) {
-            0 => Fate::Conflict,
-            1 => Fate::Refused,
-            2 => Fate::Done,
-            3 => Fate::Lands(rng.duration(LATE)),
-            4 => Fate::Never,
-            _ => Fate::Late(rng.duration(LATE)),
+            0 => CommitFate::Conflict,
+            1 => CommitFate::Refused,
+            2 => CommitFate::Done,
+            3 => CommitFate::Lands(rng.duration(LATE)),
+            4 => CommitFate::Never,
+            _ => CommitFate::Late(rng.duration(LATE)),
         }
     }
 
@@ -190,35 +190,35 @@ impl Edge {
         let transaction = flight.transaction.take().expect("nobody else has taken it");
         let apply = || self.0.base.commit(transaction.clone());
         let outcome = match fate {
-            Fate::Usual => apply().await,
-            Fate::Conflict => {
+            CommitFate::Usual => apply().await,
+            CommitFate::Conflict => {
                 self.met("store: a conflict without a cause");
                 CommitOutcome::Conflict
             }
-            Fate::Refused => {
+            CommitFate::Refused => {
                 self.met("store: a commit is refused");
                 return CommitOutcome::Unavailable(unavailable());
             }
-            Fate::Done => {
+            CommitFate::Done => {
                 self.met("store: unknown, and done");
                 let _ = apply().await; // nobody is told
                 CommitOutcome::Unknown
             }
-            Fate::Lands(after) => {
+            CommitFate::Lands(after) => {
                 self.met("store: unknown, and done later");
                 self.land(transaction, after);
                 CommitOutcome::Unknown
             }
-            Fate::Never => {
+            CommitFate::Never => {
                 self.met("store: unknown, and never done");
                 CommitOutcome::Unknown
             }
-            Fate::Mute => {
+            CommitFate::Mute => {
                 self.met("store: an answer never comes");
                 let _ = apply().await;
                 std::future::pending().await
             }
-            Fate::Late(time) => {
+            CommitFate::Late(time) => {
                 self.met("store: an answer is late");
                 let outcome = apply().await;
                 sleep(time).await;

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{counts::Counts, trace::Trace};
+use super::{counts::NodeCounts, trace::RunTrace};
 use crate::{
     histories::{
         Journal,
@@ -38,8 +38,8 @@ pub struct Life {
     /// The node.
     pub node: String,
     begin: Instant,
-    trace: Trace,
-    counts: Counts,
+    trace: RunTrace,
+    counts: NodeCounts,
     /// Closed when it dies.
     death: Arc<Semaphore>,
     killed: AtomicU64,
@@ -49,7 +49,7 @@ pub struct Life {
     paused: Mutex<Option<Instant>>,
     /// How likely a part waits before it is polled, in a thousand, and how many polls at most.
     starves: Mutex<(u64, u64)>,
-    dozes: Mutex<Option<(Instant, Parts)>>,
+    dozes: Mutex<Option<(Instant, SomeParts)>>,
     /// Until when some part stands still.
     still: Mutex<Instant>,
     leaves: AtomicBool,
@@ -63,14 +63,14 @@ pub struct Life {
 
 /// Some of the parts of a node.
 #[derive(Clone, Copy, Debug)]
-pub enum Parts {
+pub enum SomeParts {
     /// A half, by their names; this decides which.
     Half(u64),
     /// Its members of registries.
     Members,
 }
 
-impl Parts {
+impl SomeParts {
     /// Whether a part is one of them.
     fn have(self, part: &str) -> bool {
         match self {
@@ -95,8 +95,8 @@ impl Life {
         number: u64,
         begin: Instant,
         seed: u64,
-        trace: &Trace,
-        counts: &Counts,
+        trace: &RunTrace,
+        counts: &NodeCounts,
     ) -> Arc<Self> {
         Arc::new(Self {
             who: format!("{node}{number}"),
@@ -150,7 +150,7 @@ impl Life {
     }
 
     /// Some of its parts stand still for so long.
-    pub fn doze(&self, time: Duration, parts: Parts) {
+    pub fn doze(&self, time: Duration, parts: SomeParts) {
         *lock(&self.dozes) = Some((Instant::now() + time, parts));
     }
 

@@ -12,9 +12,9 @@ use tokio::time::sleep;
 
 use super::{
     edge::Weather,
-    life::Parts,
+    life::SomeParts,
     plan::TROUBLE,
-    world::{Place, World},
+    world::{NodePlace, NodesWorld},
 };
 use crate::rng::Rng;
 
@@ -76,7 +76,7 @@ const KINDS: [(Kind, u64); 15] = [
 ];
 
 /// Does things to the nodes until the time for it is over. Returns how many.
-pub async fn torment(world: &Arc<World>) -> u64 {
+pub async fn torment(world: &Arc<NodesWorld>) -> u64 {
     let mut rng = Rng::new(world.plan.seed ^ 0x6e65_6d65);
     let mut done = 0;
     while world.begin.elapsed() < TROUBLE {
@@ -91,10 +91,10 @@ pub async fn torment(world: &Arc<World>) -> u64 {
 }
 
 /// Ends all of it: the dead are started again, ways are open, and nothing goes wrong any more.
-pub fn heal(world: &Arc<World>) {
+pub fn heal(world: &Arc<NodesWorld>) {
     world.say("heals");
     world.sky.is_down.store(false, SeqCst);
-    let places: Vec<Place> = (0..world.plan.nodes).map(|index| world.place(index)).collect();
+    let places: Vec<NodePlace> = (0..world.plan.nodes).map(|index| world.place(index)).collect();
     let current: Vec<_> = places.iter().map(|place| place.life.who.clone()).collect();
     for life in world.lives() {
         life.heal();
@@ -115,7 +115,7 @@ pub fn heal(world: &Arc<World>) {
     }
 }
 
-fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
+fn strike(world: &Arc<NodesWorld>, kind: Kind, rng: &mut Rng) {
     let lease = world.plan.lease;
     let index = rng.index(world.plan.nodes);
     let other = (index + 1 + rng.index(world.plan.nodes - 1)) % world.plan.nodes;
@@ -146,7 +146,7 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
             place.life.starve(1 + rng.below(400), 1 + rng.below(40));
             after(world, time, move |_| place.life.starve(0, 0));
         }
-        Kind::Doze => place.life.doze(time, Parts::Half(rng.draw())),
+        Kind::Doze => place.life.doze(time, SomeParts::Half(rng.draw())),
         Kind::Leave => {
             place.life.leave();
             again(world, index, place, back);
@@ -163,11 +163,11 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
                 let mut others = (0..world.plan.nodes).filter(|node| *node != index);
                 let asked = if other == leader { others.find(|node| *node != leader) } else { Some(other) };
                 if let Some(asked) = asked {
-                    world.place(asked).life.doze(whole, Parts::Members);
+                    world.place(asked).life.doze(whole, SomeParts::Members);
                     apart.extend((0..world.plan.nodes).filter(|node| *node != index && *node != asked));
                 }
             } else {
-                peer.life.doze(whole, Parts::Half(rng.draw()));
+                peer.life.doze(whole, SomeParts::Half(rng.draw()));
             }
             storm(world, index, times, every, apart);
         }
@@ -222,7 +222,7 @@ fn strike(world: &Arc<World>, kind: Kind, rng: &mut Rng) {
 }
 
 /// Does something later, unless all is healed then.
-fn after(world: &Arc<World>, time: Duration, what: impl FnOnce(&Arc<World>) + Send + 'static) {
+fn after(world: &Arc<NodesWorld>, time: Duration, what: impl FnOnce(&Arc<NodesWorld>) + Send + 'static) {
     let world = world.clone();
     tokio::spawn(async move {
         sleep(time).await;
@@ -232,13 +232,13 @@ fn after(world: &Arc<World>, time: Duration, what: impl FnOnce(&Arc<World>) + Se
     });
 }
 
-fn mend(world: &Arc<World>, a: &Place, b: &Place, time: Duration) {
+fn mend(world: &Arc<NodesWorld>, a: &NodePlace, b: &NodePlace, time: Duration) {
     let (a, b) = (a.listen, b.listen);
     after(world, time, move |world| world.network.heal(a, b));
 }
 
 /// Cuts a node off until its session has lapsed, has it join another registry then, and lets it back some time later.
-async fn join_lapsed(world: Arc<World>, place: Place, later: Duration) {
+async fn join_lapsed(world: Arc<NodesWorld>, place: NodePlace, later: Duration) {
     let lapsed = || {
         let registry = place.life.registry.get()?;
         matches!(registry.lookup(""), Err(LookupError::Lapsed { .. })).then_some(registry)
@@ -264,7 +264,7 @@ async fn join_lapsed(world: Arc<World>, place: Place, later: Duration) {
 }
 
 /// Starts a node again, that long after it died.
-fn again(world: &Arc<World>, index: usize, place: Place, time: Duration) {
+fn again(world: &Arc<NodesWorld>, index: usize, place: NodePlace, time: Duration) {
     let world = world.clone();
     tokio::spawn(async move {
         place.life.death().await;
@@ -277,7 +277,7 @@ fn again(world: &Arc<World>, index: usize, place: Place, time: Duration) {
 }
 
 /// The node that says that it leads.
-fn leader(world: &World) -> Option<usize> {
+fn leader(world: &NodesWorld) -> Option<usize> {
     (0..world.plan.nodes).find(|index| {
         let life = world.place(*index).life;
         !life.is_dead() && life.registry.get().is_some_and(|registry| registry.status().leads)
@@ -285,7 +285,7 @@ fn leader(world: &World) -> Option<usize> {
 }
 
 /// Starts a node so many times, and kills it each time but the last. All that while it has no link to those.
-fn storm(world: &Arc<World>, index: usize, times: u64, every: Duration, apart_from: Vec<usize>) {
+fn storm(world: &Arc<NodesWorld>, index: usize, times: u64, every: Duration, apart_from: Vec<usize>) {
     let world = world.clone();
     tokio::spawn(async move {
         for _ in 0..times {

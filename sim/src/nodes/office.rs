@@ -12,7 +12,7 @@ use callsign::{
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::time::sleep;
 
-use super::{life::Life, world::World};
+use super::{life::Life, world::NodesWorld};
 use crate::{
     histories::{Journal, acting::PANIC, event::Event},
     rng::Rng,
@@ -28,10 +28,10 @@ const CAMPAIGN_AGAIN: Duration = Duration::from_millis(500);
 const TERM: Duration = Duration::from_secs(12);
 
 #[derive(Debug, RactorClusterMessage)]
-enum Work {
+enum OfficeWork {
     Now,
 }
-remote_message!(Work, "callsign.nodes.work/1");
+remote_message!(OfficeWork, "callsign.nodes.work/1");
 
 struct Works {
     life: Arc<Life>,
@@ -39,19 +39,19 @@ struct Works {
 }
 
 impl Actor for Works {
-    type Msg = Work;
+    type Msg = OfficeWork;
     type State = ();
     type Arguments = ();
 
-    async fn pre_start(&self, myself: ActorRef<Work>, (): ()) -> Result<(), ActorProcessingErr> {
-        myself.send_interval(ACT_EVERY, || Work::Now);
+    async fn pre_start(&self, myself: ActorRef<OfficeWork>, (): ()) -> Result<(), ActorProcessingErr> {
+        myself.send_interval(ACT_EVERY, || OfficeWork::Now);
         Ok(())
     }
 
     async fn handle(
         &self,
-        me: ActorRef<Work>,
-        Work::Now: Work,
+        me: ActorRef<OfficeWork>,
+        OfficeWork::Now: OfficeWork,
         (): &mut (),
     ) -> Result<(), ActorProcessingErr> {
         if self.life.is_closed() {
@@ -67,7 +67,7 @@ impl Actor for Works {
 }
 
 /// Takes part in the election, and gives the term back now and then.
-pub async fn offer(world: &World, life: &Arc<Life>, registry: &Registry, seed: u64) {
+pub async fn offer(world: &NodesWorld, life: &Arc<Life>, registry: &Registry, seed: u64) {
     let mut rng = Rng::new(seed);
     let timing = Timing::for_lease(world.plan.lease);
     loop {

@@ -16,7 +16,7 @@ const SECOND: u64 = 0x5ec0_04d0;
 
 /// A run, before it begins.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct RunPlan {
     /// The seed.
     pub seed: u64,
     /// How many nodes.
@@ -45,7 +45,7 @@ pub struct Plan {
     pub without: Option<Kind>,
 }
 
-impl Plan {
+impl RunPlan {
     /// What this seed decides.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed);

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
-use super::counts::Counts;
+use super::counts::NodeCounts;
 
 /// Counts the messages that found a queue full, of all nodes of the thread.
 #[derive(Debug)]
 pub struct Queues(Arc<Full>);
 
 #[derive(Debug)]
-struct Full(Counts);
+struct Full(NodeCounts);
 
 impl Queues {
     /// Tells these counts.
-    pub fn new(counts: &Counts) -> Self {
+    pub fn new(counts: &NodeCounts) -> Self {
         Self(Arc::new(Full(counts.clone())))
     }
 }

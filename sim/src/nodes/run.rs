@@ -9,20 +9,20 @@ use tokio::time::sleep;
 use callsign::Registry;
 
 use super::{
-    counts::Counts,
+    counts::NodeCounts,
     life::Life,
     nemesis::{Kind, heal, torment},
-    plan::{Plan, STANDARD},
+    plan::{RunPlan, STANDARD},
     queues::Queues,
     second::Second,
-    world::{Phase, World},
+    world::{NodesWorld, Phase},
 };
 use crate::{
     histories::{
         Journal,
         acting::Acting,
         event::Event,
-        judge::{Process, judge},
+        judge::{ProcessHistory, judge},
     },
     recording::check_messages,
 };
@@ -36,7 +36,7 @@ const REST_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a seed came to.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct SeedOutcome {
     /// The seed.
     pub seed: u64,
     /// What must not be, and was.
@@ -67,12 +67,12 @@ pub struct Outcome {
 ///
 /// # Panics
 /// If there is no runtime to be had.
-pub fn run(seed: u64, without: Option<Kind>, keeps_trace: bool) -> Outcome {
+pub fn run(seed: u64, without: Option<Kind>, keeps_trace: bool) -> SeedOutcome {
     let records =
         seed.is_multiple_of(RECORDED).then(|| tempfile::tempdir().expect("there is room for files"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime of one thread needs no more than memory");
-    let (plan, counts) = (Plan { without, ..Plan::of(seed) }, Counts::default());
+    let (plan, counts) = (RunPlan { without, ..RunPlan::of(seed) }, NodeCounts::default());
     let dir = records.as_ref().map(|records| records.path().to_owned());
     let whole = || runtime.block_on(whole(plan, keeps_trace, dir, counts.clone()));
     let mut outcome = metrics::with_local_recorder(&Queues::new(&counts), whole);
@@ -90,16 +90,21 @@ pub fn run(seed: u64, without: Option<Kind>, keeps_trace: bool) -> Outcome {
     outcome
 }
 
-async fn whole(plan: Plan, keeps_trace: bool, records: Option<PathBuf>, counts: Counts) -> Outcome {
-    let world = World::new(plan.clone(), keeps_trace, records, counts);
+async fn whole(
+    plan: RunPlan,
+    keeps_trace: bool,
+    records: Option<PathBuf>,
+    counts: NodeCounts,
+) -> SeedOutcome {
+    let world = NodesWorld::new(plan.clone(), keeps_trace, records, counts);
     world.say(&format!("{plan:?}"));
     let faults = torment(&world).await;
     heal(&world);
     rest(&world).await;
-    let processes: Vec<Process> = world
+    let processes: Vec<ProcessHistory> = world
         .lives()
         .iter()
-        .map(|life| Process::new(&life.node, life.killed(), life.take_events()))
+        .map(|life| ProcessHistory::new(&life.node, life.killed(), life.take_events()))
         .collect();
     let verdict = judge(&processes);
     let beside = judge(&in_second(&world));
@@ -116,7 +121,7 @@ async fn whole(plan: Plan, keeps_trace: bool, records: Option<PathBuf>, counts: 
     let answers = answers.map(|((ask, told), count)| (format!("{ask}: {told}"), *count));
     let counts = world.counts.checks();
     let checked = verdicts.iter().flat_map(|verdict| &verdict.checked).chain(&counts);
-    Outcome {
+    SeedOutcome {
         seed: plan.seed,
         breaches,
         hash,
@@ -133,10 +138,11 @@ async fn whole(plan: Plan, keeps_trace: bool, records: Option<PathBuf>, counts: 
 }
 
 /// What was written down in the second registry, for each life of a node that joined it.
-fn in_second(world: &World) -> Vec<Process> {
+fn in_second(world: &NodesWorld) -> Vec<ProcessHistory> {
     let seconds = world.seconds();
-    let process =
-        |second: &Arc<Second>| Process::new(&second.life.node, second.life.killed(), second.take_events());
+    let process = |second: &Arc<Second>| {
+        ProcessHistory::new(&second.life.node, second.life.killed(), second.take_events())
+    };
     seconds.iter().map(process).collect()
 }
 
@@ -150,7 +156,7 @@ fn summed(counts: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> 
 }
 
 /// After everything is healed: all serve, hold what they are to keep, and find it.
-async fn rest(world: &Arc<World>) {
+async fn rest(world: &Arc<NodesWorld>) {
     let bound = HEALED + world.plan.lease * 4;
     if !serves(world, bound).await || !serves_second(world, bound).await {
         return;
@@ -170,7 +176,7 @@ async fn rest(world: &Arc<World>) {
 }
 
 /// P5: once nobody asks for anything, all replicas come to hold the same names under the same tokens.
-async fn are_alike(world: &Arc<World>, bound: Duration) {
+async fn are_alike(world: &Arc<NodesWorld>, bound: Duration) {
     let until = world.begin.elapsed() + bound;
     let lives: Vec<_> = (0..world.plan.nodes).map(|index| world.place(index).life).collect();
     let firsts = lives.iter().map(|life| life.registry.get().cloned());
@@ -210,7 +216,7 @@ fn names(registry: &Registry) -> Option<Vec<(String, u64)>> {
 }
 
 /// P8: all nodes serve within the bound.
-async fn serves(world: &Arc<World>, bound: Duration) -> bool {
+async fn serves(world: &Arc<NodesWorld>, bound: Duration) -> bool {
     let until = world.begin.elapsed() + bound;
     for index in 0..world.plan.nodes {
         let life = world.place(index).life;
@@ -248,7 +254,7 @@ async fn serves(world: &Arc<World>, bound: Duration) -> bool {
 }
 
 /// P8: all nodes serve their second registry within the bound, if they have one.
-async fn serves_second(world: &Arc<World>, bound: Duration) -> bool {
+async fn serves_second(world: &Arc<NodesWorld>, bound: Duration) -> bool {
     let until = world.begin.elapsed() + bound;
     let nodes = if world.plan.registries > 1 { world.plan.nodes } else { 0 };
     for index in 0..nodes {
@@ -274,7 +280,7 @@ async fn serves_second(world: &Arc<World>, bound: Duration) -> bool {
 }
 
 /// A life in the second registry, if it has joined it.
-fn second_of(world: &World, life: &Life) -> Option<Arc<Second>> {
+fn second_of(world: &NodesWorld, life: &Life) -> Option<Arc<Second>> {
     world.seconds().into_iter().find(|second| second.is_of(life))
 }
 
@@ -293,7 +299,7 @@ async fn registers(registry: &Registry, life: &Arc<Life>, until: Duration) -> bo
 }
 
 /// P8: all nodes come so far within the bound.
-async fn all(world: &Arc<World>, bound: Duration, what: &str, has: impl Fn(&Event) -> bool) -> bool {
+async fn all(world: &Arc<NodesWorld>, bound: Duration, what: &str, has: impl Fn(&Event) -> bool) -> bool {
     let until = world.begin.elapsed() + bound;
     for index in 0..world.plan.nodes {
         let life = world.place(index).life;

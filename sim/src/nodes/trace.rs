@@ -13,7 +13,7 @@ use foldhash::quality::FixedState;
 
 /// The lines of a run. Clones write to the same.
 #[derive(Clone, Debug)]
-pub struct Trace(Arc<Mutex<Lines>>);
+pub struct RunTrace(Arc<Mutex<Lines>>);
 
 #[derive(Debug)]
 struct Lines {
@@ -27,7 +27,7 @@ struct Lines {
     names: BTreeMap<u64, u64>,
 }
 
-impl Trace {
+impl RunTrace {
     /// An empty one; its lines are kept if they are to be read.
     pub fn new(keeps: bool) -> Self {
         let kept = keeps.then(Vec::new);

@@ -16,15 +16,15 @@ use tokio::{
 };
 
 use super::{
-    audit::{Said, audit},
+    audit::{NodesSaid, audit},
     clock::Drifting,
-    counts::Counts,
+    counts::NodeCounts,
     edge::{Edge, Sky},
     life::Life,
     office::offer,
-    plan::Plan,
+    plan::RunPlan,
     second::Second,
-    trace::Trace,
+    trace::RunTrace,
 };
 use crate::{
     histories::{
@@ -58,15 +58,15 @@ pub enum Phase {
 
 /// A run.
 #[derive(Debug)]
-pub struct World {
+pub struct NodesWorld {
     /// What the seed decided.
-    pub plan: Plan,
+    pub plan: RunPlan,
     /// When it began.
     pub begin: Instant,
     /// What happened.
-    pub trace: Trace,
+    pub trace: RunTrace,
     /// What was met.
-    pub counts: Counts,
+    pub counts: NodeCounts,
     /// The network of all.
     pub network: MemoryNetwork,
     /// What all edges have in common.
@@ -75,12 +75,12 @@ pub struct World {
     /// Where nodes record what they do.
     records: Option<PathBuf>,
     /// The nodes, by index.
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<NodePlace>>,
     /// All that have lived.
     lives: Mutex<Vec<Arc<Life>>>,
     breaches: Mutex<Vec<String>>,
     /// The registry that a node joins first, and the second one, if nodes have two.
-    registries: [Shared; 2],
+    registries: [RegistryShared; 2],
     /// The lives of nodes in the second registry.
     seconds: Mutex<Vec<Arc<Second>>>,
     phase: watch::Sender<Phase>,
@@ -89,15 +89,15 @@ pub struct World {
 
 /// What the nodes of a registry have in common.
 #[derive(Debug, Default)]
-struct Shared {
-    said: Said,
+struct RegistryShared {
+    said: NodesSaid,
     /// How far the watches of all nodes are.
     positions: InMemory,
 }
 
 /// A node that lives, or is to.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct NodePlace {
     /// Its present life.
     pub life: Arc<Life>,
     /// Its way to the store.
@@ -106,12 +106,12 @@ pub struct Place {
     pub listen: SocketAddr,
 }
 
-impl World {
+impl NodesWorld {
     /// A world with all its nodes, which begin to join, and record if it says where; what is met is counted there.
-    pub fn new(plan: Plan, keeps: bool, records: Option<PathBuf>, counts: Counts) -> Arc<Self> {
+    pub fn new(plan: RunPlan, keeps: bool, records: Option<PathBuf>, counts: NodeCounts) -> Arc<Self> {
         let world = Arc::new(Self {
             begin: Instant::now(),
-            trace: Trace::new(keeps),
+            trace: RunTrace::new(keeps),
             counts,
             network: if plan.is_narrow { MemoryNetwork::narrow(PIPE) } else { MemoryNetwork::new() },
             sky: Arc::new(Sky::new(plan.proves_deaths)),
@@ -150,7 +150,7 @@ impl World {
     }
 
     /// A node.
-    pub fn place(&self, index: usize) -> Place {
+    pub fn place(&self, index: usize) -> NodePlace {
         lock(&self.places)[index].clone()
     }
 
@@ -178,7 +178,7 @@ impl World {
     }
 
     /// Starts another life of a node, whatever its present one does.
-    pub fn start(self: &Arc<Self>, index: usize) -> Place {
+    pub fn start(self: &Arc<Self>, index: usize) -> NodePlace {
         let number = lock(&self.lives).len() as u64 + 1;
         let node = &self.plan.names()[index];
         let seed = splitmix(splitmix(self.plan.seed) ^ number);
@@ -188,13 +188,13 @@ impl World {
         let unsure = self.plan.unsure;
         edge.change(|weather| (weather.unsure, weather.blind) = (unsure, unsure));
         let listen = SocketAddr::from(([127, 0, 0, 1], 7000 + u16::try_from(number).unwrap_or(0)));
-        let place = Place { life: life.clone(), edge, listen };
+        let place = NodePlace { life: life.clone(), edge, listen };
         life.say("starts");
         tokio::spawn(live(self.clone(), place.clone(), seed));
         place
     }
 
-    fn config(&self, place: &Place, seed: u64) -> Config {
+    fn config(&self, place: &NodePlace, seed: u64) -> Config {
         let mut rng = Rng::new(splitmix(seed ^ 2));
         let ahead = Duration::from_secs(1000) + rng.duration(Duration::from_secs(1000));
         // Two clocks may come apart by 1000 parts of a million.
@@ -227,7 +227,7 @@ impl World {
 }
 
 /// A life of a node, from its start to its end.
-async fn live(world: Arc<World>, place: Place, seed: u64) {
+async fn live(world: Arc<NodesWorld>, place: NodePlace, seed: u64) {
     let life = place.life.clone();
     let death = life.death();
     let whole = async {
@@ -252,7 +252,7 @@ async fn live(world: Arc<World>, place: Place, seed: u64) {
     }
 }
 
-async fn join(world: &World, place: &Place, seed: u64) -> Registry {
+async fn join(world: &NodesWorld, place: &NodePlace, seed: u64) -> Registry {
     let config = world.config(place, seed);
     loop {
         match Registry::join(config.clone()).await {
@@ -265,8 +265,8 @@ async fn join(world: &World, place: &Place, seed: u64) -> Registry {
 
 /// What a life does in a registry that it has joined, and writes down there.
 async fn serve(
-    world: &World,
-    shared: &Shared,
+    world: &NodesWorld,
+    shared: &RegistryShared,
     life: &Life,
     registry: &Registry,
     journal: Arc<dyn Journal>,
@@ -295,7 +295,7 @@ async fn serve(
 }
 
 /// The same in a second registry: the names there are others, though they are called the same.
-async fn serve_second(world: &World, life: &Arc<Life>, first: &Registry, seed: u64) {
+async fn serve_second(world: &NodesWorld, life: &Arc<Life>, first: &Registry, seed: u64) {
     let registry = loop {
         match first.join_beside("second").await {
             Ok(registry) => break registry,
@@ -310,7 +310,7 @@ async fn serve_second(world: &World, life: &Arc<Life>, first: &Registry, seed: u
 }
 
 /// Ends when the node has left in good order, after it was told to.
-async fn left(world: &World, life: &Life, registry: &Registry) {
+async fn left(world: &NodesWorld, life: &Life, registry: &Registry) {
     life.leaves().await;
     life.write(&Event::Leaving { at: life.now() });
     for second in world.seconds().iter().filter(|second| second.is_of(life)) {
@@ -322,7 +322,7 @@ async fn left(world: &World, life: &Life, registry: &Registry) {
 }
 
 /// What the clients of a node do, in all phases.
-async fn clients(world: &World, site: &Arc<Site>) {
+async fn clients(world: &NodesWorld, site: &Arc<Site>) {
     let calls = Arc::new(Calls::default());
     let client = |number| Client::new(site, &calls, number);
     let contenders = (0..CONTENDERS).map(|number| client(number + 1).contend(number));

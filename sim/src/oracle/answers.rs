@@ -12,7 +12,7 @@ use super::{Check, Inner, Oracle};
 use crate::world::{Asked, NameId, NodeId, Want, World};
 
 /// Who asks for a name: an actor of a process. Actors are numbered over the whole world.
-pub type Claimant = u64;
+pub type ActorNumber = u64;
 
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub struct Told {
     /// The name. Of a membership, once it was granted.
     pub name: NameId,
     /// For which actor.
-    pub actor: Claimant,
+    pub actor: ActorNumber,
     /// The registration that was there to be given up, or to be updated.
     pub target: Position,
     /// The revision that an update expects.

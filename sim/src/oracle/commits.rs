@@ -16,7 +16,7 @@ use callsign_store::{
 };
 
 use super::{
-    Author, Check, Holder, Inner, Kind, Oracle, STARTING, Span, elections::Election, states::digest,
+    Check, Holder, Inner, NoteKind, Oracle, ProcessCore, STARTING, Span, elections::Election, states::digest,
     watches::Logged,
 };
 use crate::world::{CoreId, NodeId, World, newer::is_newer};
@@ -89,7 +89,7 @@ impl Oracle {
     ) {
         if self.inner().is_some_and(|inner| inner.notes.is_some()) {
             let text = describe(self.inner(), transaction, author, core);
-            self.note_as(Kind::Commit, Some(author.0), None, || text);
+            self.note_as(NoteKind::Commit, Some(author.0), None, || text);
         }
         let Some(inner) = self.edit() else { return };
         for write in &transaction.writes {
@@ -120,7 +120,7 @@ const HAMMERED: (u32, Duration) = (8, Duration::from_millis(100));
 impl Oracle {
     /// A core asks for a commit, at this time of its node. What counts is when it asks: answers may be held back, and come
     /// together.
-    pub(crate) fn commit_asked(&mut self, who: Author, transaction: &Transaction, now: Duration) {
+    pub(crate) fn commit_asked(&mut self, who: ProcessCore, transaction: &Transaction, now: Duration) {
         let Some(inner) = self.edit() else { return };
         let key = transaction.writes.iter().find_map(|write| match write {
             Write::Put { key, .. } | Write::Clear(key) => Some(key.clone()),
@@ -154,7 +154,7 @@ impl Oracle {
     }
 
     /// A core gets the outcome of a commit.
-    pub(crate) fn commit_ended(&mut self, who: Author, outcome: &CommitOutcome) {
+    pub(crate) fn commit_ended(&mut self, who: ProcessCore, outcome: &CommitOutcome) {
         let Some(inner) = self.edit() else { return };
         if matches!(outcome, CommitOutcome::Committed(_)) {
             inner.refused.remove(&who);

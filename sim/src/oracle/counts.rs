@@ -162,4 +162,4 @@ counted! {
 }
 
 /// How often each was exercised.
-pub type Counts = counted::Counts<Check>;
+pub type CheckCounts = counted::Counts<Check>;

@@ -14,7 +14,7 @@ use callsign_store::{
 };
 
 use super::{Check, Inner, Oracle};
-use crate::world::{CoreId, NodeId, Process, World};
+use crate::world::{CoreId, NodeId, SimulatedProcess, World};
 
 /// A core that is woken so often without any time passing would be woken for ever.
 const SPIN: u32 = 100;
@@ -30,7 +30,7 @@ pub(crate) enum Owed {
 }
 
 /// What a member is about to owe.
-pub(crate) fn owed(process: &Process, input: &Input) -> Option<Owed> {
+pub(crate) fn owed(process: &SimulatedProcess, input: &Input) -> Option<Owed> {
     let member = process.parts.as_ref()?.core.member();
     match input {
         Input::Message { message: Message::Requests { epoch, session, acknowledged, requests }, .. } => {

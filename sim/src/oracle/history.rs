@@ -9,7 +9,9 @@ use callsign_store::ids::Position;
 
 use super::{Check, Oracle, Outcome, Told};
 use crate::{
-    linear::{Checker, Claimant, Moved, Op, Registered, Seen, Target, Unregistered, Updated, Verdict, What},
+    linear::{
+        Checker, Claimant, LinearVerdict, Moved, Op, Registered, Seen, Target, Unregistered, Updated, What,
+    },
     world::{NameId, Want, is_member},
 };
 
@@ -202,10 +204,10 @@ impl Oracle {
         let verdict = Checker::with_limit(100_000)
             .check(names.iter().map(|(name, ops)| (crate::world::name_of_id(*name), ops.as_slice())));
         match verdict {
-            Verdict::Linearizable(_) => {}
-            Verdict::NotLinearizable(offence) => inner.fail(Check::Linearizable, offence.to_string()),
+            LinearVerdict::Linearizable(_) => {}
+            LinearVerdict::NotLinearizable(offence) => inner.fail(Check::Linearizable, offence.to_string()),
             // More than 128 calls at once on one name: nobody can say, and the report does.
-            Verdict::GaveUp { .. } => inner.counts.add(Check::HistoryTooLong, 1),
+            LinearVerdict::GaveUp { .. } => inner.counts.add(Check::HistoryTooLong, 1),
         }
     }
 }

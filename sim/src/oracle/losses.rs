@@ -18,7 +18,7 @@ use callsign_store::{
     record::Record,
 };
 
-use super::{Check, Inner, Oracle, Seen};
+use super::{Check, Inner, Oracle, ProcessSeen};
 use crate::world::{NodeId, World};
 
 /// By when all who knew what was lost have noticed it, beside their leases, and how much a clock may lag in the lease.
@@ -242,7 +242,7 @@ impl Oracle {
         if number == losses.lineage && (number == LineageNumber(0) || nonce == losses.nonce) {
             losses.stale.remove(&incarnation);
         }
-        inner.seen[usize::from(node)] = Seen::default();
+        inner.seen[usize::from(node)] = ProcessSeen::default();
     }
 }
 
@@ -374,7 +374,8 @@ impl Inner {
         if !self.losses.stale.contains(&incarnation) {
             return false;
         }
-        self.seen[usize::from(node)] = Seen { incarnation: Some(incarnation), ..Seen::default() };
+        self.seen[usize::from(node)] =
+            ProcessSeen { incarnation: Some(incarnation), ..ProcessSeen::default() };
         true
     }
 }

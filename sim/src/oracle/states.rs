@@ -6,8 +6,8 @@ use callsign_store::ids::{Epoch, Incarnation, NodeName, Position, SessionNumber}
 
 use callsign::Meta;
 
-use super::{Check, Holder, Inner, Oracle, Seen};
-use crate::world::{Acting, Action, NameId, NodeId, World, number_of};
+use super::{Check, Holder, Inner, Oracle, ProcessSeen};
+use crate::world::{Action, CallerRegistration, NameId, NodeId, World, number_of};
 
 /// A digest of a row; the digest of a table is the exclusive or of all of them.
 pub(super) fn digest(name: NameId, holder: (Position, Position, u64), meta: Option<&Meta>) -> u64 {
@@ -165,7 +165,8 @@ impl Inner {
         let Some(parts) = world.process(node).and_then(|process| process.parts.as_ref()) else { return };
         let member = parts.core.member();
         for (held, _, token) in member.holds() {
-            let is_it = |acting: &&Acting| acting.name == number_of(held) && acting.token == token;
+            let is_it =
+                |acting: &&CallerRegistration| acting.name == number_of(held) && acting.token == token;
             let is_flagged = parts.suspended.values().flatten().any(|acting| is_it(&acting));
             if is_flagged && !member.is_suspended(held) {
                 self.fail(Check::Kept, format!("{held} stays on node {node}, and nobody may act on it"));
@@ -206,7 +207,7 @@ impl Inner {
         }
         let looked_up = if is_same { self.seen[usize::from(node)].looked_up } else { Position(0) };
         self.seen[usize::from(node)] =
-            Seen { incarnation: Some(process.incarnation), position, is_based, epoch, looked_up };
+            ProcessSeen { incarnation: Some(process.incarnation), position, is_based, epoch, looked_up };
         if !is_based {
             return;
         }

@@ -100,7 +100,7 @@ impl Judged {
     }
 
     /// What the log says under the filter up to a position.
-    fn truth_at(&mut self, log: &Log, position: Position) -> Known {
+    fn truth_at(&mut self, log: &ChangeLog, position: Position) -> Known {
         let changes = &log.changes;
         let is_ahead = changes.get(..self.folded.1).and_then(|done| done.last());
         if self.folded.0 != log.number || is_ahead.is_some_and(|last| last.position > position) {
@@ -120,7 +120,7 @@ impl Judged {
     /// Those of the log between two positions, the second one included, that it has to be given.
     fn between<'a>(
         &'a self,
-        log: &'a Log,
+        log: &'a ChangeLog,
         behind: Position,
         to: Position,
     ) -> impl Iterator<Item = &'a Logged> + 'a {
@@ -137,7 +137,7 @@ impl Judged {
     /// Takes an event. An error: it must not be given now.
     fn take(
         &mut self,
-        (log, replica): (&Log, Position),
+        (log, replica): (&ChangeLog, Position),
         given: &Given,
         rows: &BTreeMap<NameId, (Position, NodeName)>,
     ) -> Result<(), String> {
@@ -185,7 +185,7 @@ impl Judged {
         given.passes.map_or(Ok(()), |position| self.pass(log, position))
     }
 
-    fn take_change(&mut self, log: &Log, change: &Change) -> Result<(), String> {
+    fn take_change(&mut self, log: &ChangeLog, change: &Change) -> Result<(), String> {
         let name = number_of(&change.name);
         let (was, now) = (self.of(change.was.as_ref(), name), self.of(change.now.as_ref(), name));
         let known = match now {
@@ -235,7 +235,7 @@ impl Judged {
     }
 
     /// Everything up to there was given.
-    fn pass(&mut self, log: &Log, position: Position) -> Result<(), String> {
+    fn pass(&mut self, log: &ChangeLog, position: Position) -> Result<(), String> {
         let (last, due) = &self.due;
         let skipped = self.between(log, (*last).max(self.at), position).next().or(due.first());
         if let Some(skipped) = skipped.filter(|_| !self.is_unsure) {
@@ -253,7 +253,7 @@ impl Judged {
 
 /// What a log says, change by change. Each has another number.
 #[derive(Clone, Debug, Default)]
-struct Log {
+struct ChangeLog {
     number: u64,
     /// Where each of its batches is, and of which nonce.
     ends: Vec<LogEnd>,
@@ -263,8 +263,8 @@ struct Log {
 /// What the log says, and what those said that were lost: whoever has not noticed that still follows one of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watched {
-    present: Log,
-    lost: Vec<Arc<Log>>,
+    present: ChangeLog,
+    lost: Vec<Arc<ChangeLog>>,
 }
 
 impl Watched {
@@ -284,12 +284,12 @@ impl Watched {
 
     /// The log begins anew.
     pub(super) fn clear(&mut self) {
-        self.lose(Log::default());
+        self.lose(ChangeLog::default());
     }
 
-    fn lose(&mut self, next: Log) {
+    fn lose(&mut self, next: ChangeLog) {
         let number = self.present.number + 1;
-        let lost = std::mem::replace(&mut self.present, Log { number, ..next });
+        let lost = std::mem::replace(&mut self.present, ChangeLog { number, ..next });
         self.lost.push(Arc::new(lost));
     }
 
@@ -300,7 +300,7 @@ impl Watched {
     }
 
     /// The log that a replica follows which ends there: behind a batch of one nonce there is one history. The present one, if it has nothing.
-    fn followed(&self, end: LogEnd) -> &Log {
+    fn followed(&self, end: LogEnd) -> &ChangeLog {
         let lost = self.lost.iter().rev().map(Arc::as_ref);
         let mut logs = std::iter::once(&self.present).chain(lost);
         logs.find(|log| log.ends.iter().rev().any(|other| *other == end)).unwrap_or(&self.present)

@@ -25,4 +25,4 @@ counted! {
 }
 
 /// How often each was.
-pub type Counts = counted::Counts<Count>;
+pub type RecordingCounts = counted::Counts<Count>;

@@ -21,8 +21,8 @@ use callsign_store::{
 use super::{
     merged::{
         InCluster, InRegistry,
-        grants::Grant,
-        holders::{Claim, Trust},
+        grants::RecordedGrant,
+        holders::{RecordedClaim, Trust},
         messages::Ways,
     },
     place::{Place, Process},
@@ -123,7 +123,7 @@ impl<'a> OfElector<'a> {
 
 /// What a caller asked for.
 #[derive(Debug)]
-enum Asked {
+enum AskedFor {
     Name(Name),
     /// To be a member of it.
     Group(GroupId),
@@ -131,7 +131,7 @@ enum Asked {
 
 /// A claim that has begun.
 #[derive(Debug)]
-struct Held {
+struct BegunClaim {
     session: SessionNumber,
     token: Position,
     from: Time,
@@ -147,11 +147,11 @@ pub struct OfMember<'a> {
     trust: &'a mut Trust,
     registry: &'a mut InRegistry,
     ways: Ways,
-    asked: BTreeMap<CallId, (Asked, u64)>,
+    asked: BTreeMap<CallId, (AskedFor, u64)>,
     position: Position,
     last: u64,
     mark: (Option<SessionNumber>, (usize, u64)),
-    claims: BTreeMap<Name, Held>,
+    claims: BTreeMap<Name, BegunClaim>,
 }
 
 impl<'a> OfMember<'a> {
@@ -232,15 +232,15 @@ impl<'a> OfMember<'a> {
                 self.registry.calls.call(&self.process, place, *id);
                 match call {
                     Call::Register { name, actor, .. } | Call::Take { name, actor, .. } => {
-                        self.asked.insert(*id, (Asked::Name(name.clone()), *actor));
+                        self.asked.insert(*id, (AskedFor::Name(name.clone()), *actor));
                     }
                     // The actor that is started has no number yet.
                     Call::Start { name, .. } => {
-                        self.asked.insert(*id, (Asked::Name(name.clone()), 0));
+                        self.asked.insert(*id, (AskedFor::Name(name.clone()), 0));
                     }
                     // Its name is that of the session which will be granted it.
                     Call::Join { group, actor, .. } => {
-                        self.asked.insert(*id, (Asked::Group(group.clone()), *actor));
+                        self.asked.insert(*id, (AskedFor::Group(group.clone()), *actor));
                     }
                     _ => {}
                 }
@@ -278,14 +278,14 @@ impl<'a> OfMember<'a> {
                 if let (Some(granted), Some((asked, actor))) = (granted, asked) {
                     let (token, session) = (granted.token, granted.session);
                     let name = match asked {
-                        Asked::Name(name) => name,
-                        Asked::Group(group) => {
+                        AskedFor::Name(name) => name,
+                        AskedFor::Group(group) => {
                             let Process { node, incarnation } = self.process.clone();
                             group.member(&SessionId { node, incarnation, number: session }, actor)
                         }
                     };
                     let (process, place) = (self.process.clone(), place.clone());
-                    let grant = Grant { process, place, session, name, actor, token };
+                    let grant = RecordedGrant { process, place, session, name, actor, token };
                     self.registry.grants.grant(grant);
                 }
             }
@@ -329,7 +329,7 @@ impl<'a> OfMember<'a> {
                 Some(_) => ended.push(name.clone()),
                 None => {}
             }
-            let held = Held { session: number, token, from: now, place: place.clone() };
+            let held = BegunClaim { session: number, token, from: now, place: place.clone() };
             begun.push((name.clone(), held));
         }
         ended.extend(former.map(|(name, _)| name.clone()));
@@ -341,10 +341,10 @@ impl<'a> OfMember<'a> {
         self.claims.extend(begun);
     }
 
-    fn end_claim(&mut self, name: Name, held: Held, until: Option<Time>) {
-        let Held { session, token, from, place } = held;
+    fn end_claim(&mut self, name: Name, held: BegunClaim, until: Option<Time>) {
+        let BegunClaim { session, token, from, place } = held;
         let process = self.process.clone();
-        self.registry.claims.claim(name, Claim { process, place, session, token, from, until });
+        self.registry.claims.claim(name, RecordedClaim { process, place, session, token, from, until });
     }
 
     /// What a replica holds is to be what the log says. One without a base is nothing yet.

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::counts::Counts;
+use super::counts::RecordingCounts;
 
 pub mod grants;
 pub mod growth;
@@ -22,7 +22,7 @@ use self::{
     leaders::Leaders,
     log::Log,
     messages::Messages,
-    once::{Calls, Queue},
+    once::{AnsweredCalls, Queue},
     prefixes::Prefixes,
 };
 use super::place::Process;
@@ -74,14 +74,14 @@ pub struct InRegistry {
     /// Each to whom it was for.
     pub messages: Messages,
     /// One answer.
-    pub calls: Calls,
+    pub calls: AnsweredCalls,
     /// Once off the queue.
     pub queue: Queue,
 }
 
 impl InRegistry {
     /// Checks what was seen, once all of it was.
-    pub fn finish(self, cluster: &InCluster, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(self, cluster: &InCluster, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         self.leaders.finish(&self.log, counts, breaches);
         self.grants.finish(&self.log, counts, breaches);
         self.prefixes.finish(&self.log, counts, breaches);

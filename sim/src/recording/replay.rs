@@ -26,10 +26,10 @@ use serde::de::DeserializeOwned;
 
 use super::{
     CheckError,
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
 };
 
-type Rows = BTreeMap<Name, Row>;
+type ReplayedRows = BTreeMap<Name, Row>;
 
 /// The part of a node with the session that is replayed.
 #[derive(Debug)]
@@ -37,17 +37,17 @@ pub struct ReplayedSession(NodeCore);
 
 /// The part of a node with the elector that is replayed. Its member is told nothing.
 #[derive(Debug)]
-pub struct ReplayedElector(RegistryCore<Rows>);
+pub struct ReplayedElector(RegistryCore<ReplayedRows>);
 
 /// The part of a node with the member that is replayed. Its elector is told nothing. Its table does in order what that of a member
 /// which records does in order.
 #[derive(Debug)]
-pub struct ReplayedMember(RegistryCore<Rows>);
+pub struct ReplayedMember(RegistryCore<ReplayedRows>);
 
 impl Deref for ReplayedMember {
-    type Target = Member<Rows>;
+    type Target = Member<ReplayedRows>;
 
-    fn deref(&self) -> &Member<Rows> {
+    fn deref(&self) -> &Member<ReplayedRows> {
         self.0.member()
     }
 }
@@ -114,7 +114,7 @@ impl Replayed for ReplayedElector {
             seed: 0,
             tuning: Tuning::default(),
         };
-        Ok(Self(RegistryCore::new(config, member, Rows::new())))
+        Ok(Self(RegistryCore::new(config, member, ReplayedRows::new())))
     }
 
     fn take(&mut self, time: Time, input: elector::Input, effects: &mut Vec<elector::Effect>) {
@@ -136,7 +136,7 @@ impl Replayed for ReplayedMember {
     type Effect = callsign::cores::Effect;
 
     fn fresh(config: MemberConfig) -> Result<Self, String> {
-        Ok(Self(RegistryCore::of_member(config, Rows::new())))
+        Ok(Self(RegistryCore::of_member(config, ReplayedRows::new())))
     }
 
     fn take(&mut self, now: Now, input: Self::Input, effects: &mut Vec<Self::Effect>) {
@@ -189,7 +189,7 @@ pub enum ReplayError {
 /// Replays a recording, and shows each step with the core as it is after it. Returns the core as it is at the end.
 pub fn replay<R: Replayed>(
     path: &Path,
-    counts: &mut Counts,
+    counts: &mut RecordingCounts,
     mut seen: impl FnMut(&R, u64, &StepOf<R>),
 ) -> Result<(R, Ending), CheckError> {
     let mut recording: Recording<R::Config, R::Now, R::Input, R::Effect> = Recording::open(path, R::CORE)?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    BLOCK, Fingerprint, Outcome, Space, Trace, distinct, fingerprint,
+    BLOCK, Fingerprint, SearchOutcome, Space, StatePath, distinct, fingerprint,
     visited::{NOBODY, Number, Visited},
 };
 
@@ -11,7 +11,7 @@ use super::{
 /// generated (noticed after every 1500 states).
 ///
 /// It keeps the states that still have to be looked at, and less than 40 bytes for each that was seen.
-pub fn breadth_first<S: Space>(space: &S, bound: usize) -> Outcome<S::Action> {
+pub fn breadth_first<S: Space>(space: &S, bound: usize) -> SearchOutcome<S::Action> {
     let mut visited = Visited::new();
     let mut frontier = VecDeque::new();
     for (_, state) in distinct(space) {
@@ -19,7 +19,7 @@ pub fn breadth_first<S: Space>(space: &S, bound: usize) -> Outcome<S::Action> {
             frontier.push_back((state, number, 1_usize));
         }
     }
-    let mut outcome = Outcome {
+    let mut outcome = SearchOutcome {
         unique: visited.len(),
         generated: visited.len(),
         depth: 0,
@@ -61,10 +61,10 @@ pub fn breadth_first<S: Space>(space: &S, bound: usize) -> Outcome<S::Action> {
 }
 
 /// Goes the way once more, to learn the actions.
-fn way_to<S: Space>(space: &S, visited: &Visited, number: Number, broken: String) -> Trace<S::Action> {
+fn way_to<S: Space>(space: &S, visited: &Visited, number: Number, broken: String) -> StatePath<S::Action> {
     let path: Vec<Fingerprint> =
         visited.path_to(number).into_iter().map(|at| visited.fingerprint(at)).collect();
-    let mut trace = Trace { initial: 0, actions: Vec::new(), broken };
+    let mut trace = StatePath { initial: 0, actions: Vec::new(), broken };
     let begin = distinct(space).into_iter().find(|(_, state)| fingerprint(state) == path[0]);
     let Some((initial, mut state)) = begin else { return trace };
     trace.initial = initial;

@@ -10,20 +10,20 @@ use std::{
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use super::{Outcome, Space, Trace, distinct};
+use super::{SearchOutcome, Space, StatePath, distinct};
 
 const SAFE: &str = "no violation";
 const CANARY: &str = "canary";
 
 /// As [`super::breadth_first`]. It also keeps the way to every state that still has to be looked at.
-pub fn stateright<S>(space: &Arc<S>, bound: usize) -> Outcome<S::Action>
+pub fn stateright<S>(space: &Arc<S>, bound: usize) -> SearchOutcome<S::Action>
 where
     S: Space + Send + Sync + 'static,
     S::State: Send + Sync + 'static,
     S::Action: Send + Sync + 'static,
 {
     let seen = Arc::new(Progress::default());
-    let checker = Shown { space: Arc::clone(space), seen: Arc::clone(&seen) }
+    let checker = ShownSpace { space: Arc::clone(space), seen: Arc::clone(&seen) }
         .checker()
         .threads(1)
         .finish_when(HasDiscoveries::AnyFailures)
@@ -37,11 +37,11 @@ where
         let states = path.into_vec();
         let initial = space.initial().iter().position(|state| *state == states[0].0).unwrap_or(0);
         let actions = states.into_iter().filter_map(|(_, action)| action).collect();
-        Trace { initial, actions, broken }
+        StatePath { initial, actions, broken }
     });
     let depth = violation.as_ref().map_or_else(|| checker.max_depth(), |trace| trace.actions.len() + 1);
     let unique = checker.unique_state_count();
-    Outcome {
+    SearchOutcome {
         unique,
         generated: checker.state_count(),
         depth,
@@ -60,12 +60,12 @@ struct Progress {
 }
 
 /// A space as stateright sees it: after the first violation nothing happens any more.
-struct Shown<S> {
+struct ShownSpace<S> {
     space: Arc<S>,
     seen: Arc<Progress>,
 }
 
-impl<S> Model for Shown<S>
+impl<S> Model for ShownSpace<S>
 where
     S: Space + Send + Sync + 'static,
     S::State: Hash + Send + Sync + 'static,

@@ -95,7 +95,7 @@ impl Space for Counters {
 
 /// What both say.
 #[track_caller]
-fn both<S>(space: S, bound: usize) -> Outcome<S::Action>
+fn both<S>(space: S, bound: usize) -> SearchOutcome<S::Action>
 where
     S: Space + Send + Sync + 'static,
     S::State: Send + Sync,

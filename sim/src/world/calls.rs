@@ -11,7 +11,7 @@ use callsign_transport::Kind;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Acting, NameId, NodeId, World,
+    CallerRegistration, NameId, NodeId, World,
     groups::{name_of_member, number_of_member},
     starts::START_LIMIT,
 };
@@ -179,7 +179,7 @@ pub struct Asked {
 
 /// A name that was granted, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Grant {
+pub struct GrantedName {
     /// The node.
     pub node: NodeId,
     /// The incarnation of its process.
@@ -193,7 +193,7 @@ pub struct Grant {
 }
 
 /// All grants that are to be kept.
-pub(super) type Granted = BTreeMap<NameId, Grant>;
+pub(super) type Granted = BTreeMap<NameId, GrantedName>;
 
 /// What an answer grants to its caller.
 pub(super) fn granted_by(answer: &Answer) -> Option<&callsign::cores::Granted> {
@@ -454,7 +454,7 @@ impl World {
             && !asked.is_void
             && let Some(incarnation) = incarnation
         {
-            let grant = Grant {
+            let grant = GrantedName {
                 node,
                 incarnation,
                 session: granted.session,
@@ -464,7 +464,8 @@ impl World {
             self.granted.insert(name, grant);
         }
         if let (Some(name), Some(granted), true) = (name, granted, is_claim) {
-            let acting = Acting { name, holds: false, token: granted.token, session: granted.session };
+            let acting =
+                CallerRegistration { name, holds: false, token: granted.token, session: granted.session };
             if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
                 // It may be on its way to another actor already.
                 match parts.suspended.get_mut(&granted.claim) {

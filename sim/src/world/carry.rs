@@ -13,7 +13,7 @@ use callsign_store::Time;
 use callsign_store::ids::NodeName;
 use callsign_transport::LinkId;
 
-use super::{Acting, CoreId, NodeId, Op, Request, World, calls::granted_by, number_of};
+use super::{CallerRegistration, CoreId, NodeId, Request, StoreOp, World, calls::granted_by, number_of};
 use crate::oracle::{Check, owed};
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
             _ => {}
         }
         if let Some(process) = self.process_mut(node) {
-            process.ops.push(Op { core, id, request, answer: None });
+            process.ops.push(StoreOp { core, id, request, answer: None });
         }
     }
 
@@ -453,7 +453,11 @@ impl World {
     }
 
     /// A registration of a node whose check passes.
-    pub(crate) fn acting_on(&self, node: NodeId, is_it: impl Fn(&Acting) -> bool) -> Option<Acting> {
+    pub(crate) fn acting_on(
+        &self,
+        node: NodeId,
+        is_it: impl Fn(&CallerRegistration) -> bool,
+    ) -> Option<CallerRegistration> {
         let process = self.process(node)?;
         process.acting(self.local(node)).find(|acting| is_it(acting)).cloned()
     }

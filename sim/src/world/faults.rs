@@ -62,7 +62,8 @@ impl World {
     /// A part of the node panics. As the drivers do it: trust is dropped and the registry ends at once, then the session is
     /// closed, by a core that knows only its number if the session's own driver is what broke.
     pub(super) fn fail_part(&mut self, node: NodeId, of_session: bool) -> bool {
-        let fails = |process: &&super::Process| !process.paused && !process.node.leaving().has_begun();
+        let fails =
+            |process: &&super::SimulatedProcess| !process.paused && !process.node.leaving().has_begun();
         let Some(process) = self.process(node).filter(fails) else { return false };
         let open = process.session().session();
         self.orphan(node, |core| of_session || core != CoreId::Session);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use callsign::{
     Name,
-    cores::{Call, CallId, GroupId, Membership, OnLapse},
+    cores::{Call, CallId, GroupId, MembershipName, OnLapse},
 };
 use callsign_store::ids::{Incarnation, NodeName, Position, SessionId, SessionNumber};
 use callsign_transport::Kind;
@@ -44,7 +44,7 @@ fn group_of(want: &Want) -> Option<GroupId> {
 
 /// The number of a membership.
 pub(super) fn number_of_member(name: &str) -> Option<NameId> {
-    let membership = Membership::of(name)?;
+    let membership = MembershipName::of(name)?;
     let mut parts = name.rsplit('\0');
     let node = parts.next()?;
     let session: u64 = parts.next()?.parse().ok()?;

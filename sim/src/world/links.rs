@@ -256,7 +256,7 @@ impl World {
 
     /// Whether the link was up at some time: then its dial has not failed.
     fn is_admitted(&self, node: NodeId, link: LinkId) -> bool {
-        let was_admitted = |process: &super::Process| process.admitted.contains(&link);
+        let was_admitted = |process: &super::SimulatedProcess| process.admitted.contains(&link);
         self.process(node).is_some_and(was_admitted)
     }
 
@@ -388,6 +388,7 @@ impl World {
         }
         if waiting < limit {
             conn.push(1 - end, Frame::Message(Arc::new(message)), bulk);
+            self.step_end(at, end, LinkInput::Sent);
         } else {
             self.oracle.not_sent();
             self.tell_member(node, Queue::OfMember, Input::SendFailed { to });

@@ -40,7 +40,7 @@ const LEAVING: LeavingTimes = LeavingTimes {
 };
 
 /// The table of a simulated member.
-pub(super) type Rows = BTreeMap<callsign::Name, Row>;
+pub(super) type TableRows = BTreeMap<callsign::Name, Row>;
 
 /// What is asked of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ pub enum OpAnswer {
 
 /// An operation of the store that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Op {
+pub struct StoreOp {
     /// Who asked.
     pub core: CoreId,
     /// The core's own number for it.
@@ -79,7 +79,7 @@ pub struct Op {
 
 /// A registration, as its caller has it: whoever acts under the name asks it first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Acting {
+pub struct CallerRegistration {
     /// The name.
     pub name: NameId,
     /// Of a place in a semaphore: whether it holds.
@@ -94,7 +94,7 @@ pub struct Acting {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Parts {
     /// Elector and member, and what they tell each other.
-    pub core: RegistryCore<Rows>,
+    pub core: RegistryCore<TableRows>,
     /// When the elector wants to be woken.
     pub elector_wake: Option<Time>,
     /// What the elector watches, and since when.
@@ -118,9 +118,9 @@ pub struct Parts {
     /// Actors that starts brought, and that nobody watches.
     pub yielded: BTreeSet<u64>,
     /// Registrations that callers got and that are not flagged: their checks pass while the session is trusted. By claim.
-    pub acting: BTreeMap<CallId, Acting>,
+    pub acting: BTreeMap<CallId, CallerRegistration>,
     /// Of claims whose names are on their way to other actors: what may be acted on again if the name stays.
-    pub suspended: BTreeMap<CallId, Option<Acting>>,
+    pub suspended: BTreeMap<CallId, Option<CallerRegistration>>,
     /// The names that the member has offered last, by the number of the offer.
     pub offers: BTreeMap<u64, OfferOut>,
     /// The calls of actors that take what was offered: the holder's session, and the number of the offer.
@@ -131,7 +131,7 @@ pub struct Parts {
 
 /// A running process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Process {
+pub struct SimulatedProcess {
     /// Drawn at its start.
     pub incarnation: Incarnation,
     /// What it is beside its registry.
@@ -151,7 +151,7 @@ pub struct Process {
     /// Its part in references to actors of other nodes, if there are any in its world.
     pub referring: Option<Referring>,
     /// What the store was asked, oldest first.
-    pub ops: Vec<Op>,
+    pub ops: Vec<StoreOp>,
     /// It takes no input.
     pub paused: bool,
     /// The session that was open when a part of the node failed.
@@ -160,7 +160,7 @@ pub struct Process {
     pub was_opened: bool,
 }
 
-impl Process {
+impl SimulatedProcess {
     /// Its session.
     pub fn session(&self) -> &Session {
         self.node.session()
@@ -177,7 +177,7 @@ impl Process {
     }
 
     /// The registrations whose checks pass at a reading of the node's clock.
-    pub fn acting(&self, now: Duration) -> impl Iterator<Item = &Acting> {
+    pub fn acting(&self, now: Duration) -> impl Iterator<Item = &CallerRegistration> {
         let acting = self.parts.iter().flat_map(|parts| parts.acting.values());
         let trusted = self.trusted(now);
         acting.filter(move |acting| trusted == Some(acting.session))
@@ -217,7 +217,7 @@ impl World {
         // It has joined nothing that is to be told.
         core.step(Time(self.local(node)), NodeInput::Permits(self.permits(node).clone()), &mut Vec::new());
         let seed = self.seed_of(incarnation, 2);
-        let process = Process {
+        let process = SimulatedProcess {
             incarnation,
             node: core,
             trust: None,
@@ -290,7 +290,7 @@ impl World {
             tuning: self.setup.tuning,
         };
         let parts = Parts {
-            core: RegistryCore::new(elector, member, Rows::new()),
+            core: RegistryCore::new(elector, member, TableRows::new()),
             elector_wake: None,
             watch: None,
             fired: false,

@@ -210,6 +210,7 @@ impl World {
                 && let Some((at, end)) = self.link_end(node, link)
             {
                 self.conns[at].edit().push(1 - end, Frame::OfActors(said), false);
+                self.step_end(at, end, LinkInput::Sent);
             }
         }
     }

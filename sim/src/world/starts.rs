@@ -9,7 +9,7 @@ use callsign::{
 use callsign_store::ids::Position;
 use callsign_transport::Kind;
 
-use super::{Acting, NodeId, World, number_of};
+use super::{CallerRegistration, NodeId, World, number_of};
 use crate::oracle::Check;
 
 /// How long a start may take.
@@ -44,7 +44,7 @@ impl World {
         let now = self.local(node);
         let (not_before, until) = (now + takes, now + START_LIMIT);
         let actor = self.asked.get(&claim).map_or(0, |asked| asked.actor);
-        let acting = Acting { name: number_of(&name), holds: false, token, session };
+        let acting = CallerRegistration { name: number_of(&name), holds: false, token, session };
         self.oracle.start_runs(node, claim, token);
         if let Some(parts) = self.process_mut(node).and_then(|process| process.parts.as_mut()) {
             parts.acting.insert(claim, acting);

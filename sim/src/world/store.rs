@@ -11,7 +11,7 @@ use callsign_store::{
     CommitOutcome, Piece, Proof, StoreError, TooLarge, Transaction, Write, ids::Incarnation,
 };
 
-use super::{CoreId, Fate, NodeId, Op, OpAnswer, Request, World, newer};
+use super::{CoreId, Fate, NodeId, OpAnswer, Request, StoreOp, World, newer};
 
 /// A transaction whose author does not wait for it any more, or is dead.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -100,7 +100,7 @@ impl World {
         if process.ops.get(usize::from(nth)).is_none_or(|op| op.answer.is_none()) {
             return false;
         }
-        let Op { core, id, request, answer } = process.ops.remove(usize::from(nth));
+        let StoreOp { core, id, request, answer } = process.ops.remove(usize::from(nth));
         let Some(answer) = answer else { return false };
         match (core, answer) {
             (CoreId::Session, OpAnswer::Read(result)) => {

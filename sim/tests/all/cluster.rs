@@ -14,7 +14,7 @@ use callsign_elector::record::{
 use callsign_sim::{
     oracle::Outcome,
     schedule::{progress, until_next_wake},
-    world::{Action, CoreId, Fate, Frame, NodeId, Op, Request, Setup, Want, World, name_of, name_of_id},
+    world::{Action, CoreId, Fate, Frame, NodeId, Request, Setup, StoreOp, Want, World, name_of, name_of_id},
 };
 use callsign_store::{
     Read, Transaction, Write,
@@ -102,7 +102,7 @@ impl Cluster {
 
     fn fate(&self, node: NodeId, nth: usize) -> Fate {
         let op = self.world.process(node).and_then(|process| process.ops.get(nth));
-        let is_of_member = |op: &Op| op.core == CoreId::Member && transaction(op).is_some();
+        let is_of_member = |op: &StoreOp| op.core == CoreId::Member && transaction(op).is_some();
         if self.world.nodes[usize::from(node)].outage {
             Fate::Unavailable
         } else if op.is_some_and(is_of_member) {
@@ -437,7 +437,7 @@ pub(crate) fn register(name: u8, actor: u64) -> Call {
 }
 
 /// What an operation of the store is to commit.
-pub(crate) fn transaction(op: &Op) -> Option<&Transaction> {
+pub(crate) fn transaction(op: &StoreOp) -> Option<&Transaction> {
     match &op.request {
         Request::Commit(transaction) => Some(transaction),
         _ => None,
@@ -498,7 +498,7 @@ pub(crate) fn log_reads(node: NodeId) -> impl Fn(&World, &Action) -> bool {
     move |world, action| {
         let Action::Store { node: n, nth, .. } = action else { return false };
         let op = world.process(*n).filter(|_| *n == node).and_then(|p| p.ops.get(usize::from(*nth)));
-        let Some(Op { request: Request::Read(reads), .. }) = op else { return false };
+        let Some(StoreOp { request: Request::Read(reads), .. }) = op else { return false };
         let keys = &world.setup.keys;
         let is_log = |read: &Read| match read {
             Read::Range { range, .. } => keys.log_position(&range.start).is_some(),

@@ -2,14 +2,14 @@
 
 use callsign_sim::{
     rng::Rng,
-    run::{Ran, Templates, replay, run},
+    run::{RegistryRan, Templates, replay, run},
     scenario::Scenario,
     schedule::Scheduler,
     sweep::{Plan, sweep},
     world::{Action, World},
 };
 
-fn ran(scenario: Scenario, seed: u64) -> Ran {
+fn ran(scenario: Scenario, seed: u64) -> RegistryRan {
     run(scenario, seed, &mut Templates::default())
 }
 

@@ -1,7 +1,10 @@
 //! Elections: seeds are clean, runs repeat, and what has to be met is met.
 
 use callsign_sim::{
-    elections::{Action, Check, Plan, Ran, SMALL, Scenario, Trace, replay, run, sweep},
+    elections::{
+        Check, ElectionAction, ElectionPlan, ElectionRan, ElectionScenario, ElectionTrace, SMALL, replay,
+        run, sweep,
+    },
     search::breadth_first,
     shrink::shrink,
     simulated::Simulated,
@@ -12,13 +15,13 @@ use crate::seeds::clean;
 /// How many seeds of each scenario.
 const SEEDS: u64 = 50;
 
-fn text(actions: &[Action]) -> String {
+fn text(actions: &[ElectionAction]) -> String {
     serde_json::to_string(actions).unwrap()
 }
 
 #[test]
 fn every_sound_scenario_is_clean_and_together_they_exercise_every_check_and_see_every_witness() {
-    let counts = clean(Scenario::SOUND, SEEDS);
+    let counts = clean(ElectionScenario::SOUND, SEEDS);
     let never = counts.never();
     assert!(never.is_empty(), "Inv16, never exercised: {never:?}");
 }
@@ -27,7 +30,8 @@ fn every_sound_scenario_is_clean_and_together_they_exercise_every_check_and_see_
 /// same.
 #[test]
 fn clocks_that_drift_too_far_let_two_believe_and_the_fence_holds() {
-    let plan = Plan { scenario: Scenario::Drift, first: 1, seeds: 40, jobs: 2, until_failed: false };
+    let plan =
+        ElectionPlan { scenario: ElectionScenario::Drift, first: 1, seeds: 40, jobs: 2, until_failed: false };
     let swept = sweep(plan, &|_| {});
     assert!(swept.failed.is_empty(), "{:?}", swept.failed.first().map(|(_, ran)| &ran.violation));
     assert!(swept.counts.get(Check::Overlap) > 0, "no two believed at once in {} seeds", swept.seeds);
@@ -36,16 +40,16 @@ fn clocks_that_drift_too_far_let_two_believe_and_the_fence_holds() {
 
 #[test]
 fn a_seed_run_twice_gives_the_same_trace_and_a_trace_gives_the_same_world() {
-    for scenario in [Scenario::Elections, Scenario::Store] {
+    for scenario in [ElectionScenario::Elections, ElectionScenario::Store] {
         for seed in 1..4 {
-            let (one, other): (Ran, Ran) = (run(scenario, seed), run(scenario, seed));
+            let (one, other): (ElectionRan, ElectionRan) = (run(scenario, seed), run(scenario, seed));
             assert_eq!(text(&one.trace), text(&other.trace));
             assert_eq!(
                 (one.digest(), one.faulty, &one.counts),
                 (other.digest(), other.faulty, &other.counts)
             );
             let drawn = &one.trace[..one.faulty];
-            let read: Vec<Action> = serde_json::from_str(&text(drawn)).unwrap();
+            let read: Vec<ElectionAction> = serde_json::from_str(&text(drawn)).unwrap();
             let (world, done) = replay(scenario, seed, drawn);
             let (again, _) = replay(scenario, seed, &read);
             assert_eq!(text(&done[..drawn.len()]), text(drawn), "all that happened once happens again");
@@ -55,24 +59,26 @@ fn a_seed_run_twice_gives_the_same_trace_and_a_trace_gives_the_same_world() {
         }
     }
     let digests: std::collections::BTreeSet<u64> =
-        (1..6).map(|seed| run(Scenario::Elections, seed).digest()).collect();
+        (1..6).map(|seed| run(ElectionScenario::Elections, seed).digest()).collect();
     assert_eq!(digests.len(), 5, "different seeds go different ways");
 }
 
 #[test]
 fn a_trace_survives_its_file_and_is_made_short() {
-    let ran = run(Scenario::Elections, 5);
+    let ran = run(ElectionScenario::Elections, 5);
     let actions = ran.trace[..ran.faulty].to_vec();
-    let scenario = Scenario::Elections.name();
-    let trace = Trace { scenario, seed: 5, found: String::new(), actions };
+    let scenario = ElectionScenario::Elections.name();
+    let trace = ElectionTrace { scenario, seed: 5, found: String::new(), actions };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.json");
     trace.write(&path).unwrap();
-    let again = Trace::read(&path).unwrap();
+    let again = ElectionTrace::read(&path).unwrap();
     assert_eq!(again.actions, trace.actions);
     assert!(again.replay().unwrap() == trace.replay().unwrap());
     // What is not possible is not done: any part of a trace is a trace.
-    let has_start = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Start { .. }));
+    let has_start = |actions: &[ElectionAction]| {
+        actions.iter().any(|action| matches!(action, ElectionAction::Start { .. }))
+    };
     assert_eq!(shrink(&trace.actions, 1000, has_start).actions.len(), 1);
 }
 

@@ -12,7 +12,8 @@ use callsign_election::{
 };
 use callsign_sim::{
     elections::{
-        Action, Author, Check, Doing, Intent, Kind, Order, Orphan, Scheduler, Setup, Slot, World, Written,
+        Author, Check, Doing, ElectionAction, ElectionOrphan, ElectionScheduler, ElectionSetup,
+        ElectionWorld, Intent, OracleCallKind, Order, Slot, Written,
     },
     rng::Rng,
 };
@@ -25,8 +26,8 @@ use callsign_store::{
 
 /// Three members at rest.
 struct Scene {
-    world: World,
-    scheduler: Scheduler,
+    world: ElectionWorld,
+    scheduler: ElectionScheduler,
     leader: Slot,
     other: Slot,
 }
@@ -41,11 +42,11 @@ impl Scene {
     }
 
     fn of(configure: impl FnOnce(&mut ElectionConfig)) -> Self {
-        let mut setup = Setup::calm(3);
+        let mut setup = ElectionSetup::calm(3);
         configure(&mut setup.config);
-        let mut scheduler = Scheduler::new(Rng::new(1));
+        let mut scheduler = ElectionScheduler::new(Rng::new(1));
         scheduler.heal();
-        let mut scene = Self { world: World::new(setup), scheduler, leader: 0, other: 1 };
+        let mut scene = Self { world: ElectionWorld::new(setup), scheduler, leader: 0, other: 1 };
         scene.until("at rest", |world| world.judge.unrest(world).is_none());
         let before = scene.seat().ballot;
         scene.until("refreshed", |world| seat(world).ballot > before);
@@ -55,7 +56,7 @@ impl Scene {
         scene
     }
 
-    fn until(&mut self, what: &str, mut enough: impl FnMut(&World) -> bool) {
+    fn until(&mut self, what: &str, mut enough: impl FnMut(&ElectionWorld) -> bool) {
         let by = self.world.now + Duration::from_secs(100);
         while !enough(&self.world) {
             assert!(self.world.now < by, "never {what}");
@@ -78,9 +79,9 @@ impl Scene {
         let now = self.world.local(at);
         let incarnation = self.world.process(at).unwrap().incarnation;
         let author = Author { at, incarnation, intent, started: now, decided: now };
-        self.world.orphans.push(Orphan { author, transaction, serial: u64::MAX });
+        self.world.orphans.push(ElectionOrphan { author, transaction, serial: u64::MAX });
         let nth = u8::try_from(self.world.orphans.len() - 1).unwrap();
-        assert!(self.world.apply(&Action::Land { nth }));
+        assert!(self.world.apply(&ElectionAction::Land { nth }));
     }
 
     fn write(&mut self, at: Slot, intent: Intent, edit: impl FnOnce(&mut Seat)) {
@@ -122,7 +123,7 @@ impl Scene {
     }
 
     fn wait(&mut self, time: Duration) {
-        assert!(self.world.apply(&Action::Pass { nanos: u64::try_from(time.as_nanos()).unwrap() }));
+        assert!(self.world.apply(&ElectionAction::Pass { nanos: u64::try_from(time.as_nanos()).unwrap() }));
     }
 
     fn set_priority(&mut self, at: Slot, priority: u32) {
@@ -138,7 +139,7 @@ impl Scene {
     }
 }
 
-fn seat(world: &World) -> Seat {
+fn seat(world: &ElectionWorld) -> Seat {
     Seat::from_value(world.store.get(&world.setup.keys.seat()).unwrap()).unwrap()
 }
 
@@ -180,7 +181,7 @@ fn inv3_a_sink_that_refuses_the_newest_epoch() {
     let mut scene = Scene::new();
     scene.world.sink.greatest = scene.seat().epoch.0 + 1;
     scene.world.writes = vec![Written { fence: scene.seat().fence(), serial: 0 }];
-    assert!(scene.world.apply(&Action::Sink { nth: 0 }));
+    assert!(scene.world.apply(&ElectionAction::Sink { nth: 0 }));
     scene.found(Check::Inv3);
 }
 
@@ -237,15 +238,15 @@ fn inv7_a_release_while_the_role_works() {
 #[test]
 fn inv8_leading_published_without_a_term() {
     let mut scene = Scene::new();
-    scene.world.apply(&Action::Crash { at: scene.leader });
-    let activating = |world: &World, at: Slot| {
+    scene.world.apply(&ElectionAction::Crash { at: scene.leader });
+    let activating = |world: &ElectionWorld, at: Slot| {
         let doing = world.process(at).and_then(|process| process.role.doing);
         matches!(doing, Some((Doing::Activating(_), _)))
     };
     scene.until("another takes over", |world| world.slots().any(|at| activating(world, at)));
     let at = scene.world.slots().find(|at| activating(&scene.world, *at)).unwrap();
     scene.world.machines[usize::from(at)].process.as_mut().unwrap().handle = None;
-    assert!(scene.world.apply(&Action::Role { at, well: true }));
+    assert!(scene.world.apply(&ElectionAction::Role { at, well: true }));
     scene.found(Check::Inv8);
 }
 
@@ -264,12 +265,12 @@ fn inv10_a_grant_in_a_disabled_election() {
 
 #[test]
 fn inv11_inv12_and_inv13_are_missed_at_rest() {
-    let scene = World::new(Setup::calm(3));
+    let scene = ElectionWorld::new(ElectionSetup::calm(3));
     assert_eq!(scene.judge.unrest(&scene).map(|(check, _)| check), Some(Check::Inv13));
 
     let mut scene = Scene::new();
-    assert!(scene.world.apply(&Action::Crash { at: scene.other }));
-    assert!(scene.world.apply(&Action::Start { at: scene.other }));
+    assert!(scene.world.apply(&ElectionAction::Crash { at: scene.other }));
+    assert!(scene.world.apply(&ElectionAction::Start { at: scene.other }));
     assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::Inv11));
 
     let mut scene = Scene::with(Policy::preempting());
@@ -277,7 +278,7 @@ fn inv11_inv12_and_inv13_are_missed_at_rest() {
     assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::Inv12));
 
     let mut scene = Scene::new();
-    assert!(scene.world.apply(&Action::Admin { order: Order::RequestResign }));
+    assert!(scene.world.apply(&ElectionAction::Admin { order: Order::RequestResign }));
     assert_eq!(scene.world.judge.unrest(&scene.world).map(|(check, _)| check), Some(Check::Inv12));
 }
 
@@ -452,7 +453,7 @@ fn a_row_that_is_left_of_a_candidate_that_is_gone() {
     let mut scene = Scene::new();
     scene.world.look_for_rows();
     assert_eq!(scene.world.judge.violation(), None, "all of them live");
-    assert!(scene.world.apply(&Action::Crash { at: scene.other }));
+    assert!(scene.world.apply(&ElectionAction::Crash { at: scene.other }));
     scene.world.look_for_rows();
     scene.found(Check::NothingIsLeft);
 }
@@ -462,15 +463,15 @@ fn a_sweep_that_goes_on_while_a_refresh_is_due() {
     for is_due in [false, true] {
         let mut scene = Scene::new();
         let leader = scene.leader;
-        let sweeps = |world: &World| {
+        let sweeps = |world: &ElectionWorld| {
             let asking = world.process(leader).unwrap().asking.as_ref();
-            asking.is_some_and(|asking| asking.asked.kind == Kind::Tidy)
+            asking.is_some_and(|asking| asking.asked.kind == OracleCallKind::Tidy)
         };
         scene.until("sweeping", sweeps);
         let now = scene.world.local(leader);
         let process = scene.world.machines[usize::from(leader)].process.as_mut().unwrap();
         process.refresh_due = Some(if is_due { now } else { now + Duration::from_nanos(1) });
-        assert!(scene.world.apply(&Action::Poke { at: leader }) && sweeps(&scene.world));
+        assert!(scene.world.apply(&ElectionAction::Poke { at: leader }) && sweeps(&scene.world));
         if is_due {
             scene.found(Check::Yields);
         } else {

@@ -20,7 +20,7 @@ use callsign_elector::record::{
 };
 use callsign_sim::{
     oracle::{Check, Outcome},
-    world::{Acting, Action, CoreId, Fate, Frame, NodeId, Orphan, Parts, Running, Want, name_of},
+    world::{Action, CallerRegistration, CoreId, Fate, Frame, NodeId, Orphan, Parts, Running, Want, name_of},
 };
 use callsign_store::{
     Transaction,
@@ -381,8 +381,12 @@ fn trap_8_checks_of_acts_fire() {
         let mut scene = Scene::new();
         let session = scene.cluster.session(scene.host).unwrap().number;
         let row = scene.cluster.holder(scene.host, name).unwrap();
-        let acting =
-            Acting { name: name.into(), holds: false, token: token.unwrap_or(row.position), session };
+        let acting = CallerRegistration {
+            name: name.into(),
+            holds: false,
+            token: token.unwrap_or(row.position),
+            session,
+        };
         scene.parts(scene.host).acting.insert(CallId(9999), acting);
         scene.cluster.world.apply(&Action::Call { node: scene.host, want: Want::Unregister { name: 0 } });
         scene.fires(check);
@@ -393,7 +397,7 @@ fn trap_8_checks_of_acts_fire() {
     for (node, at) in [(scene.host, 0), (scene.other, 1)] {
         let session = scene.cluster.session(node).unwrap().number;
         let (claim, token, name) = (CallId(9000 + at), row.position, name_of(0));
-        scene.parts(node).acting.insert(claim, Acting { name: 0, holds: false, token, session });
+        scene.parts(node).acting.insert(claim, CallerRegistration { name: 0, holds: false, token, session });
         let (not_before, until) = (Duration::MAX, Duration::MAX);
         scene.parts(node).starts.push(Running { claim, name, token, actor: 9000 + at, not_before, until });
     }

@@ -6,7 +6,7 @@ use allocation_counter::measure;
 use callsign::{Clock, Config, Entropy, MemoryNetwork, Network, Position, Registry, SharedStore};
 use callsign_sim::{
     histories::acting::Act,
-    nodes::{self, life::Life, trace::Trace},
+    nodes::{self, life::Life, trace::RunTrace},
 };
 use callsign_store::memory::MemoryStore;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -40,7 +40,7 @@ impl Cluster {
     async fn new(counts: &Counts, leader: Leader) -> Self {
         let (store, network) = (MemoryStore::new(), MemoryNetwork::new());
         let life = || {
-            let (trace, counts) = (Trace::new(false), nodes::counts::Counts::default());
+            let (trace, counts) = (RunTrace::new(false), nodes::counts::NodeCounts::default());
             Life::new("a", 1, Instant::now(), 1, &trace, &counts)
         };
         let life = (leader == Leader::MayDie).then(life);

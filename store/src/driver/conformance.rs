@@ -87,15 +87,15 @@ fn nonce() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-type Check = fn(Bed) -> BoxFuture<'static, ()>;
+type StoreCheck = fn(Bed) -> BoxFuture<'static, ()>;
 
 macro_rules! list {
     ($($module:ident: $($check:ident)*;)*) => {
-        vec![$($((stringify!($check), (|bed| $module::$check(bed).boxed()) as Check),)*)*]
+        vec![$($((stringify!($check), (|bed| $module::$check(bed).boxed()) as StoreCheck),)*)*]
     };
 }
 
-fn all() -> Vec<(&'static str, Check)> {
+fn all() -> Vec<(&'static str, StoreCheck)> {
     list! {
         reads:
             an_absent_key_has_no_entry_and_an_empty_value_has_one

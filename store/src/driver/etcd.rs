@@ -65,12 +65,12 @@ mod trouble;
 mod watches;
 mod wire;
 
-pub(super) use address::Address;
+pub(super) use address::EtcdAddress;
 use commit::Places;
 pub(super) use examine::examine;
-use line::Line;
-use member::Place;
-use watches::{Event, Keeper};
+use line::EtcdLine;
+use member::EtcdPlace;
+use watches::{EtcdKeeper, Event};
 
 /// How long a commit waits for a connection and for those before it.
 const BUSY: Duration = Duration::from_secs(1);
@@ -92,13 +92,13 @@ const LIMITS: Limits = Limits { transaction: 1_450_000, ..Limits::FOUNDATIONDB }
 /// A store in an etcd cluster. Clones share its thread and its connection, which end with the last of them.
 #[derive(Clone)]
 pub struct EtcdStore {
-    shared: Arc<Shared>,
+    shared: Arc<EtcdShared>,
 }
 
-struct Shared {
+struct EtcdShared {
     /// Starts tasks in the runtime of the store's own thread: the connection outlives whichever runtime asks.
     supervisor: Supervisor,
-    line: Line,
+    line: EtcdLine,
     places: Places,
     failures: Mutex<Failures>,
     events: mpsc::UnboundedSender<Event>,
@@ -111,38 +111,38 @@ impl EtcdStore {
     /// Opens the store that a URL names, and notes in it what is missing; see [`open`](crate::open()) for the URLs. Blocks
     /// until a member has answered, at most some seconds.
     pub fn open(url: &str) -> Result<Self, OpenError> {
-        let address = Address::parse(url)?;
+        let address = EtcdAddress::parse(url)?;
         let (described, limits) = (address.describe(), address.limits());
         let open = || async move {
             let identity = layout::prepare(&address).await?;
-            Ok(start(&Arc::new(Place::new(address, identity))))
+            Ok(start(&Arc::new(EtcdPlace::new(address, identity))))
         };
         let (thread, started) = OwnThread::start("etcd", &described, open)?;
-        let Started { supervisor, line, events } = started;
+        let EtcdStarted { supervisor, line, events } = started;
         let (places, failures) = (Places::default(), Mutex::default());
         let shared =
-            Shared { supervisor, line, places, failures, events, described, limits, _thread: thread };
+            EtcdShared { supervisor, line, places, failures, events, described, limits, _thread: thread };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
 
 /// Starts what keeps the connection up, and what keeps the watches. Call it inside the store's runtime.
-fn start(place: &Arc<Place>) -> Started {
+fn start(place: &Arc<EtcdPlace>) -> EtcdStarted {
     let (events, incoming) = mpsc::unbounded_channel();
-    let line = Line::start(place.clone(), events.clone());
-    let keeper = Keeper::new(place.address.space.clone(), events.clone());
+    let line = EtcdLine::start(place.clone(), events.clone());
+    let keeper = EtcdKeeper::new(place.address.space.clone(), events.clone());
     place.supervisor.task("the watches in etcd", keeper.run(incoming));
-    Started { supervisor: place.supervisor.clone(), line, events }
+    EtcdStarted { supervisor: place.supervisor.clone(), line, events }
 }
 
 /// What runs in the store's runtime.
-struct Started {
+struct EtcdStarted {
     supervisor: Supervisor,
-    line: Line,
+    line: EtcdLine,
     events: mpsc::UnboundedSender<Event>,
 }
 
-impl Shared {
+impl EtcdShared {
     fn failures(&self) -> MutexGuard<'_, Failures> {
         // What is noted of them is whole between any two lines.
         lock(&self.failures)

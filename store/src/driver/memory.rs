@@ -64,12 +64,12 @@ pub enum Fate {
 /// A connection to a store in memory. Clones are the same connection.
 #[derive(Clone)]
 pub struct MemoryStore {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryShared>,
     name: Arc<str>,
 }
 
 #[derive(Default)]
-struct Shared(Mutex<State>);
+struct MemoryShared(Mutex<State>);
 
 struct State {
     data: Mvcc,
@@ -79,8 +79,8 @@ struct State {
     /// Faults for whichever connection commits next.
     faults: VecDeque<Fault>,
     abandoned: VecDeque<Transaction>,
-    watches: Vec<Watch>,
-    lost_watches: Vec<Watch>,
+    watches: Vec<MemoryWatch>,
+    lost_watches: Vec<MemoryWatch>,
     lives: BTreeMap<(NodeName, Incarnation), Proof>,
     proves_deaths: bool,
 }
@@ -110,7 +110,7 @@ struct Connection {
     answers: Gate,
 }
 
-struct Watch {
+struct MemoryWatch {
     connection: Arc<str>,
     key: Key,
     since: Version,
@@ -222,7 +222,7 @@ impl MemoryStore {
         let mut state = self.state();
         let (ended, kept) = state.watches.drain(..).partition(|watch| watch.connection == self.name);
         state.watches = kept;
-        ended.into_iter().for_each(Watch::end);
+        ended.into_iter().for_each(MemoryWatch::end);
     }
 
     /// Makes it a store that cannot prove a death.
@@ -289,7 +289,7 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-impl Shared {
+impl MemoryShared {
     fn state(&self) -> MutexGuard<'_, State> {
         // Whoever panicked while it held the lock was a test; the data were changed whole or not at all.
         lock(&self.0)
@@ -316,7 +316,7 @@ impl State {
     }
 
     /// Whether a watch has something to tell, which arrives.
-    fn is_due(&self, watch: &Watch) -> bool {
+    fn is_due(&self, watch: &MemoryWatch) -> bool {
         self.data.changed_since(&watch.key, watch.since) && !self.is_down(&watch.connection)
     }
 
@@ -324,12 +324,12 @@ impl State {
         let mut watches = std::mem::take(&mut self.watches);
         // In their order. Those that nobody waits for any more go, too.
         let over = watches.extract_if(.., |watch| watch.ended.is_closed() || self.is_due(watch));
-        over.for_each(Watch::end);
+        over.for_each(MemoryWatch::end);
         self.watches = watches;
     }
 }
 
-impl Watch {
+impl MemoryWatch {
     fn end(self) {
         // Nobody waits any more: nothing to tell.
         let _ = self.ended.send(());
@@ -376,7 +376,7 @@ impl Drop for Flight {
 
 /// The life of an incarnation; it ends when this is dropped.
 struct MemoryLife {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryShared>,
     of: (NodeName, Incarnation),
 }
 
@@ -442,7 +442,7 @@ impl Store for MemoryStore {
                     return Err(StoreError::Unavailable(store.unavailable()));
                 }
                 let (ended, waiting) = oneshot::channel();
-                let watch = Watch { connection: store.name.clone(), key, since, ended };
+                let watch = MemoryWatch { connection: store.name.clone(), key, since, ended };
                 // All others were looked at when something changed.
                 if state.is_due(&watch) {
                     watch.end();

@@ -173,7 +173,7 @@ pub(crate) fn parse(url: &str) {
         }
         #[cfg(feature = "etcd")]
         "etcd" if !["ca=", "cert=", "key=", "tls="].iter().any(|file| rest.contains(file)) => {
-            if let Ok(address) = super::etcd::Address::parse(url) {
+            if let Ok(address) = super::etcd::EtcdAddress::parse(url) {
                 let _ = address.describe();
             }
         }

@@ -101,8 +101,8 @@ pub mod connection {
 }
 
 use line::{Line, Place, Role};
-use notice::{Event, Watch};
-use turn::Turn;
+use notice::{Event, PostgresWatch};
+use turn::CommitTurn;
 use watches::Keeper;
 
 /// How long a request waits for a connection, for those before it, and for its turn. Shorter refuses commits when many
@@ -118,16 +118,16 @@ const LIMITS: Limits = Limits { key: 2_500, ..Limits::FOUNDATIONDB };
 /// A store in a Postgres database. Clones share its thread and its connections, which end with the last of them.
 #[derive(Clone)]
 pub struct PostgresStore {
-    shared: Arc<Shared>,
+    shared: Arc<PostgresShared>,
 }
 
-struct Shared {
+struct PostgresShared {
     /// Starts tasks in the runtime of the store's own thread: connections outlive whichever runtime asks.
     supervisor: Supervisor,
     commits: Line,
     reads: Line,
     /// One transaction of the server at a time: what waits for it can still be refused as "not done".
-    turn: Turn,
+    turn: CommitTurn,
     events: mpsc::UnboundedSender<Event>,
     described: String,
     _thread: OwnThread,
@@ -145,8 +145,8 @@ impl PostgresStore {
         };
         let (thread, started) = OwnThread::start("postgres", &described, open)?;
         let Started { supervisor, commits, reads, events } = started;
-        let turn = Turn::default();
-        let shared = Shared { supervisor, commits, reads, turn, events, described, _thread: thread };
+        let turn = CommitTurn::default();
+        let shared = PostgresShared { supervisor, commits, reads, turn, events, described, _thread: thread };
         Ok(Self { shared: Arc::new(shared) })
     }
 }
@@ -171,7 +171,7 @@ struct Started {
     events: mpsc::UnboundedSender<Event>,
 }
 
-impl Shared {
+impl PostgresShared {
     /// Runs work on the store's thread; `None` if that ended before the work did.
     async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
         own_thread::run(&self.supervisor, "a request to Postgres", work).await
@@ -222,7 +222,7 @@ impl Store for PostgresStore {
         let shared = self.shared.clone();
         async move {
             let (ended, waiting) = oneshot::channel();
-            let sent = shared.events.send(Event::Watch(Watch::new(key, since, ended)));
+            let sent = shared.events.send(Event::Watch(PostgresWatch::new(key, since, ended)));
             sent.map_err(|_| thread_is_gone())?;
             waiting.await.map_err(|_| thread_is_gone())?
         }

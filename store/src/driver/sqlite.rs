@@ -81,7 +81,7 @@ use file::DatabaseFile;
 use life::Lives;
 use notifier::{Listener, Notifier};
 use reader::Reader;
-use requests::{Looks, Request};
+use requests::{Looks, ReaderRequest};
 use wake::Sockets;
 use watches::Watch;
 use writer::Writer;
@@ -124,13 +124,13 @@ impl SqliteOptions {
 /// A store in one file. Clones share its two threads, which end with the last of them.
 #[derive(Clone)]
 pub struct SqliteStore {
-    shared: Arc<Shared>,
+    shared: Arc<SqliteShared>,
     url: Arc<str>,
 }
 
-struct Shared {
+struct SqliteShared {
     commits: mpsc::Sender<writer::Job>,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<ReaderRequest>,
     sockets: Sockets,
     lives: Lives,
     options: SqliteOptions,
@@ -167,7 +167,7 @@ impl SqliteStore {
 
         let url = format!("sqlite:{}", path.display()).into();
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SqliteShared {
                 commits,
                 requests,
                 sockets: Sockets::default(),
@@ -218,7 +218,7 @@ impl Store for SqliteStore {
             let (reply, answer) = oneshot::channel();
             let (wakes, waits) = shared.sockets.pair();
             let deadline = shared.options.deadline();
-            let sent = shared.requests.send(Request::Read { reads, deadline, reply, wakes });
+            let sent = shared.requests.send(ReaderRequest::Read { reads, deadline, reply, wakes });
             sent.map_err(|_| thread_is_gone())?;
             waits.woken().await;
             answer.await.map_err(|_| thread_is_gone())?
@@ -253,7 +253,7 @@ impl Store for SqliteStore {
             let (ended, waiting) = oneshot::channel();
             let deadline = shared.options.deadline();
             let watch = Watch { key, since, ended };
-            let sent = shared.requests.send(Request::Watch { watch, deadline });
+            let sent = shared.requests.send(ReaderRequest::Watch { watch, deadline });
             sent.map_err(|_| thread_is_gone())?;
             waiting.await.map_err(|_| thread_is_gone())?
         }

@@ -68,10 +68,10 @@ impl Hook {
 /// Starts the parts of one node, and learns when one ends. Cheap to clone.
 #[derive(Clone)]
 pub struct Supervisor {
-    shared: Arc<Shared>,
+    shared: Arc<SupervisorShared>,
 }
 
-struct Shared {
+struct SupervisorShared {
     /// Whose parts they are, for people.
     whose: &'static str,
     runtime: Handle,
@@ -129,7 +129,7 @@ impl Supervisor {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn in_turns(whose: &'static str, turns: Option<Arc<dyn Turns>>) -> Self {
-        let shared = Shared {
+        let shared = SupervisorShared {
             whose,
             runtime: Handle::current(),
             hooks: Mutex::default(),

@@ -43,9 +43,9 @@ impl Listening {
     }
 }
 
-struct Record<'a>(&'a mut BTreeMap<String, String>);
+struct FieldVisitor<'a>(&'a mut BTreeMap<String, String>);
 
-impl Visit for Record<'_> {
+impl Visit for FieldVisitor<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.0.insert(field.name().to_owned(), format!("{value:?}"));
     }
@@ -62,7 +62,7 @@ impl Subscriber for Captured {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
     fn event(&self, event: &Event<'_>) {
         let mut fields = BTreeMap::from([("level".to_owned(), event.metadata().level().to_string())]);
-        event.record(&mut Record(&mut fields));
+        event.record(&mut FieldVisitor(&mut fields));
         self.events.lock().unwrap().push(fields);
     }
     fn enter(&self, _: &span::Id) {}

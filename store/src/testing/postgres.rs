@@ -20,7 +20,7 @@ const START_DEADLINE: Duration = Duration::from_secs(60);
 pub struct Server {
     directory: tempfile::TempDir,
     programs: PathBuf,
-    user: Option<User>,
+    user: Option<ServerUser>,
     process: Option<Child>,
     /// Where it listens for encrypted connections.
     tls_port: Option<u16>,
@@ -28,7 +28,7 @@ pub struct Server {
 
 /// Whom to run as: the server refuses to run as root.
 #[derive(Clone, Copy)]
-struct User {
+struct ServerUser {
     uid: u32,
     gid: u32,
 }
@@ -89,7 +89,7 @@ impl Server {
     fn in_a_place_of_its_own(programs: PathBuf, parent: &Path) -> Self {
         let directory = tempfile::Builder::new().prefix("callsign-pg-").tempdir_in(parent).unwrap();
         let user = rustix::process::geteuid().is_root().then(unprivileged);
-        if let Some(User { uid, gid }) = user {
+        if let Some(ServerUser { uid, gid }) = user {
             chown(directory.path(), Some(uid), Some(gid)).unwrap();
         }
         Self { directory, programs, user, process: None, tls_port: None }
@@ -315,7 +315,7 @@ impl Server {
     pub fn write(&self, file: &str, text: &str) {
         let path = self.directory.path().join(file);
         std::fs::write(&path, text).unwrap();
-        if let Some(User { uid, gid }) = self.user {
+        if let Some(ServerUser { uid, gid }) = self.user {
             chown(&path, Some(uid), Some(gid)).unwrap();
         }
     }
@@ -346,7 +346,7 @@ impl Server {
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        if let Some(User { uid, gid }) = self.user {
+        if let Some(ServerUser { uid, gid }) = self.user {
             command.uid(uid).gid(gid);
         }
         command
@@ -391,12 +391,12 @@ fn programs() -> Option<PathBuf> {
     places.into_iter().find(|place| ["initdb", "postgres"].iter().all(|name| place.join(name).is_file()))
 }
 
-fn unprivileged() -> User {
+fn unprivileged() -> ServerUser {
     let users = std::fs::read_to_string("/etc/passwd").unwrap();
     let find = |name: &str| {
         let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
         let mut ids = line.split(':').skip(2).map(|id| id.parse().unwrap());
-        Some(User { uid: ids.next()?, gid: ids.next()? })
+        Some(ServerUser { uid: ids.next()?, gid: ids.next()? })
     };
     find("postgres").or_else(|| find("nobody")).expect("there is a user who is not root")
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::{next::with_unknown_fields, variants::variants};
 
 /// Names of samples, and their bytes.
-type Lines = Vec<(String, Vec<u8>)>;
+type NamedBytes = Vec<(String, Vec<u8>)>;
 type Reads = Box<dyn Fn(&[u8]) -> Result<(), String>>;
 
 struct Sample {
@@ -164,7 +164,7 @@ impl Golden {
     }
 
     /// All files, older versions first.
-    fn files(&self) -> Vec<(String, Lines)> {
+    fn files(&self) -> Vec<(String, NamedBytes)> {
         let mut paths: Vec<PathBuf> =
             fs::read_dir(&self.directory).unwrap().map(|file| file.unwrap().path()).collect();
         let version = |path: &PathBuf| -> Vec<u64> {

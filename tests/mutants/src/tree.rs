@@ -22,7 +22,7 @@ pub(crate) const SWITCH: &str = "CALLSIGN_EDIT";
 pub(crate) const REACHED: &str = "CALLSIGN_EDITS_REACHED";
 
 /// A file, and bytes of it.
-type Place = (PathBuf, Range<usize>);
+type FileRange = (PathBuf, Range<usize>);
 
 /// An edit that was drawn.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl Tree {
     }
 
     /// Writes all edits into the copy. Returns where each of them is, by its number.
-    fn weave(&self, edits: &BTreeMap<u32, Drawn>) -> Result<BTreeMap<u32, Place>> {
+    fn weave(&self, edits: &BTreeMap<u32, Drawn>) -> Result<BTreeMap<u32, FileRange>> {
         let mut places = BTreeMap::new();
         let mut crates = BTreeSet::new();
         let mut files: BTreeMap<&Path, Vec<(u32, &Edit)>> = BTreeMap::new();
@@ -197,7 +197,7 @@ impl Tree {
 }
 
 /// An error of the compiler: where, and what.
-fn error(message: &Value) -> Option<(Vec<Place>, String)> {
+fn error(message: &Value) -> Option<(Vec<FileRange>, String)> {
     let message = &message["message"];
     if message["level"] != "error" || message["spans"].as_array()?.is_empty() {
         return None;

@@ -12,7 +12,7 @@ use std::{
 use anyhow::Result;
 use callsign_sim::{colour::Colours, progress::Progress};
 use callsign_tests::{
-    chaos::{self, Options, Said, nemesis::Kind, node},
+    chaos::{self, ChaosOptions, Said, nemesis::Kind, node},
     programs::{Place, positive, seed},
 };
 use clap::Parser;
@@ -20,15 +20,15 @@ use clap::Parser;
 /// Nodes of Callsign as real processes, under SIGKILL, SIGSTOP, cut links, a store that is gone, wrong wall clocks.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
-struct Cli {
+struct ChaosCli {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<ChaosCommand>,
     #[command(flatten)]
-    run: Run,
+    run: ChaosRun,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum ChaosCommand {
     /// A node of a run; for this program itself.
     #[command(hide = true)]
     Node(Box<node::Args>),
@@ -40,7 +40,7 @@ enum Command {
 }
 
 #[derive(clap::Args)]
-struct Run {
+struct ChaosRun {
     /// For how many minutes faults come. A minute or so is needed besides to heal and to judge.
     #[arg(long, default_value_t = 10.0, value_parser = positive)]
     minutes: f64,
@@ -86,12 +86,12 @@ fn kind(name: &str) -> Result<Kind, String> {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = ChaosCli::parse();
     let result = match cli.command {
-        Some(Command::Node(args)) => {
+        Some(ChaosCommand::Node(args)) => {
             chaos::die_with_parent().and_then(|()| node::run(*args)).map(|()| ExitCode::SUCCESS)
         }
-        Some(Command::Judge { directory }) => judge_again(&directory),
+        Some(ChaosCommand::Judge { directory }) => judge_again(&directory),
         None => run(cli.run),
     };
     result.unwrap_or_else(|error| {
@@ -100,13 +100,13 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(run: Run) -> Result<ExitCode> {
+fn run(run: ChaosRun) -> Result<ExitCode> {
     #[cfg(feature = "planted")]
     let plant = run.plant;
     #[cfg(not(feature = "planted"))]
     let plant = None;
     let place = Place::new(run.out, "callsign-chaos-")?;
-    let options = Options {
+    let options = ChaosOptions {
         time: Duration::from_secs_f64(run.minutes * 60.0),
         seed: seed(run.seed),
         store: run.store,
@@ -164,7 +164,7 @@ mod tests {
     fn it_takes_every_command_that_the_docs_tell_people_to_type() {
         let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
         callsign_golden::assert_takes_what_is_documented(workspace, "callsign-chaos", 3, |_, words| {
-            Cli::try_parse_from(words).map(|_| true).map_err(|error| error.to_string())
+            ChaosCli::try_parse_from(words).map(|_| true).map_err(|error| error.to_string())
         });
     }
 }

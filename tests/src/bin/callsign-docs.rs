@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// Runs the commands of README and docs, and fails if one of them does.
 #[derive(Parser)]
-struct Cli {
+struct DocsCli {
     /// The long ones as they stand, too; without it each is run with the options that its remark gives for CI.
     #[arg(long)]
     long: bool,
@@ -39,7 +39,7 @@ const SHORTENED: Duration = Duration::from_secs(600);
 const LONG_COMMAND_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = DocsCli::parse();
     let folder = match tempfile::tempdir() {
         Ok(folder) => folder,
         Err(error) => {

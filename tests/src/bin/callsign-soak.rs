@@ -10,7 +10,7 @@ use anyhow::Result;
 use callsign_tests::{
     chaos::{self, node},
     programs::{Place, positive, seed},
-    soak::{self, Options},
+    soak::{self, SoakOptions},
 };
 use clap::Parser;
 
@@ -18,22 +18,22 @@ use clap::Parser;
 /// registrations take must stay flat.
 #[derive(Parser)]
 #[command(args_conflicts_with_subcommands = true)]
-struct Cli {
+struct SoakCli {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<SoakCommand>,
     #[command(flatten)]
-    run: Run,
+    run: SoakRun,
 }
 
 #[derive(clap::Subcommand)]
-enum Command {
+enum SoakCommand {
     /// A node of a run; for this program itself.
     #[command(hide = true)]
     Node(Box<node::Args>),
 }
 
 #[derive(clap::Args)]
-struct Run {
+struct SoakRun {
     /// For how many minutes it is measured. Some seconds are needed besides to begin and to judge. From 10 minutes on, it is
     /// judged too how long registrations take.
     #[arg(long, default_value_t = 30.0, value_parser = positive)]
@@ -65,9 +65,9 @@ struct Run {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = SoakCli::parse();
     let result = match cli.command {
-        Some(Command::Node(args)) => {
+        Some(SoakCommand::Node(args)) => {
             chaos::die_with_parent().and_then(|()| node::run(*args)).map(|()| ExitCode::SUCCESS)
         }
         None => run(cli.run),
@@ -78,9 +78,9 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(run: Run) -> Result<ExitCode> {
+fn run(run: SoakRun) -> Result<ExitCode> {
     let place = Place::new(run.out, "callsign-soak-")?;
-    let options = Options {
+    let options = SoakOptions {
         time: Duration::from_secs_f64(run.minutes * 60.0),
         seed: seed(run.seed),
         store: run.store,
@@ -117,7 +117,7 @@ mod tests {
     fn it_takes_every_command_that_the_docs_tell_people_to_type() {
         let workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
         callsign_golden::assert_takes_what_is_documented(workspace, "callsign-soak", 2, |_, words| {
-            Cli::try_parse_from(words).map(|_| true).map_err(|error| error.to_string())
+            SoakCli::try_parse_from(words).map(|_| true).map_err(|error| error.to_string())
         });
     }
 }

@@ -22,7 +22,7 @@ const EVERY: &str = "20ms";
 
 /// Starts one that is to be where a node is.
 #[derive(Debug)]
-pub struct Way {
+pub struct HolderStart {
     /// Becomes the command.
     pub command: Command,
     /// How the node reaches the store.
@@ -72,7 +72,7 @@ impl Holders {
     }
 
     /// Starts the one beside a node, if that has one.
-    pub fn launch(&mut self, node: &str, way: Way) {
+    pub fn launch(&mut self, node: &str, way: HolderStart) {
         if let Some(name) = self.of.get(node) {
             self.singleton.launch_by(name, way.command, &way.store, &way.options);
         }

@@ -11,19 +11,19 @@ use anyhow::{Context, Result};
 use callsign_sim::colour::Colours;
 
 use super::{
-    Fault, Options,
+    ChaosOptions, Fault,
     event::At,
     failovers, journal,
-    judge::{Process, Verdict, judge},
+    judge::{ProcessHistory, Verdict, judge},
     nemesis::Kind,
     sink, timeline,
-    world::{LIVES, Life, RECORDINGS, World},
+    world::{LIVES, ProcessLife, RECORDINGS, World},
 };
 use crate::links::Carried;
 
 /// What a run came to.
 #[derive(Debug)]
-pub struct Report {
+pub struct ChaosReport {
     /// What must not be, and was. Empty: all is well.
     pub breaches: Vec<String>,
     /// Where everything is.
@@ -42,13 +42,13 @@ pub struct Report {
 }
 
 /// What the processes of a run wrote.
-pub(crate) fn histories(directory: &Path, lives: &[Life]) -> Result<Vec<Process>> {
-    let read = |life: &Life| {
+pub(crate) fn histories(directory: &Path, lives: &[ProcessLife]) -> Result<Vec<ProcessHistory>> {
+    let read = |life: &ProcessLife| {
         let path = directory.join(&life.history);
         // One that was killed before it could join left nothing.
         let events = if path.exists() { journal::read(&path) } else { Ok(Vec::new()) };
         let events = events.with_context(|| format!("{} cannot be read", path.display()))?;
-        Ok(Process::new(&life.node, life.killed, events))
+        Ok(ProcessHistory::new(&life.node, life.killed, events))
     };
     lives.iter().map(read).collect()
 }
@@ -56,7 +56,7 @@ pub(crate) fn histories(directory: &Path, lives: &[Life]) -> Result<Vec<Process>
 /// Judges the histories and the recordings of a run again whose directory was kept.
 pub fn again(directory: &Path) -> Result<Verdict> {
     let lives = fs::read(directory.join(LIVES)).context("there is no run in that directory")?;
-    let mut verdict = judge(&histories(directory, &serde_json::from_slice::<Vec<Life>>(&lives)?)?);
+    let mut verdict = judge(&histories(directory, &serde_json::from_slice::<Vec<ProcessLife>>(&lives)?)?);
     if let Err(error) = callsign_sim::recording::check(&directory.join(RECORDINGS)) {
         verdict.breaches.push(format!("recordings: {error}"));
     }
@@ -65,13 +65,13 @@ pub fn again(directory: &Path) -> Result<Verdict> {
 
 /// Judges a run that has ended.
 pub(super) fn make(
-    options: &Options,
+    options: &ChaosOptions,
     world: &World,
     (kinds, done): (&[Kind], &[Fault]),
     planned: usize,
     mut not_done: Vec<String>,
     (from, to): (At, At),
-) -> Result<Report> {
+) -> Result<ChaosReport> {
     let processes = histories(&options.directory, &world.lives)?;
     let mut verdict = judge(&processes);
     let mut breaches = world.breaches.clone();
@@ -135,7 +135,7 @@ pub(super) fn make(
     for fault in done {
         *faults.entry(fault.kind).or_default() += 1;
     }
-    Ok(Report {
+    Ok(ChaosReport {
         breaches,
         directory: options.directory.clone(),
         heading: options.heading(),
@@ -152,7 +152,7 @@ pub(super) fn make(
     })
 }
 
-impl Options {
+impl ChaosOptions {
     fn heading(&self) -> String {
         format!(
             "{} nodes{}, lease {:?}, {:?} of faults, seed {}, store {}",
@@ -225,13 +225,13 @@ fn never_exercised(checked: &BTreeMap<&'static str, u64>, moves: bool) -> impl I
     needed.filter(|what| !checked.contains_key(what)).map(|what| format!("never exercised: {what}"))
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ChaosReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write(f, Colours::off())
     }
 }
 
-impl Report {
+impl ChaosReport {
     /// With these colours.
     pub fn painted(&self, colours: Colours) -> impl fmt::Display {
         fmt::from_fn(move |f| self.write(f, colours))

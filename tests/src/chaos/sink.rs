@@ -63,7 +63,7 @@ struct Sinks {
 
 /// The sinks. Gone when dropped.
 #[derive(Debug)]
-pub struct Sink {
+pub struct SinkServer {
     runtime: Runtime,
     path: PathBuf,
     sinks: Arc<Mutex<Sinks>>,
@@ -71,7 +71,7 @@ pub struct Sink {
     writer: Arc<AtomicI32>,
 }
 
-impl Sink {
+impl SinkServer {
     /// Listens on a socket in this directory.
     pub fn start(directory: &Path) -> io::Result<Self> {
         let path = directory.join("sink");

@@ -8,8 +8,8 @@ use callsign_sim::drawing::Drawing;
 use super::{
     Fault,
     event::{At, Event},
-    judge::Process,
-    world::{Life, Stretch},
+    judge::ProcessHistory,
+    world::{ProcessLife, Stretch},
 };
 
 /// What is drawn.
@@ -20,11 +20,11 @@ pub struct Run<'a> {
     /// The nodes.
     pub nodes: &'a [String],
     /// Their processes.
-    pub lives: &'a [Life],
+    pub lives: &'a [ProcessLife],
     /// What was done to them.
     pub faults: &'a [Fault],
     /// What they wrote.
-    pub processes: &'a [Process],
+    pub processes: &'a [ProcessHistory],
     /// When calls were answered.
     pub acknowledged: &'a [At],
     /// What must not be.
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn the_picture_has_each_node_with_what_it_did_and_what_was_done_to_it_and_nothing_of_it_is_markup() {
         let stretch = |from, to| Stretch { from: from * S, to };
-        let life = |node: &str, from, to, stopped| Life {
+        let life = |node: &str, from, to, stopped| ProcessLife {
             node: node.to_owned(),
             history: "x".into(),
             lived: stretch(from, to),
@@ -270,7 +270,7 @@ mod tests {
             seen(116, Some("a")),
             seen(118, Some("a")),
         ];
-        let process = Process::new("a", None, events);
+        let process = ProcessHistory::new("a", None, events);
         let run = Run {
             title: "seed <7> & so on",
             nodes: &["a".to_owned(), "b<".to_owned()],

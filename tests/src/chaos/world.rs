@@ -10,20 +10,20 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 use super::{
     event::{At, Event},
-    holders::{Holders, Ran, Way},
+    holders::{HolderStart, Holders, Ran},
     journal,
     node::Joined,
-    sink::Sink,
+    sink::SinkServer,
 };
 use crate::{
     etcd::EtcdServers,
     links::{Links, StoreLinks},
-    process::{kill, wait_until_stopped},
+    process::{as_pid, kill, wait_until_stopped},
     store::TestStore,
     store_view::{StoreView, WriteLock},
     wait::wait_for,
@@ -53,7 +53,7 @@ pub struct Stretch {
 
 /// One process of a node, from its start to its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Life {
+pub struct ProcessLife {
     /// The node.
     pub node: String,
     /// The file with what it wrote, in the run's directory.
@@ -120,7 +120,7 @@ pub struct World {
     /// The links between the nodes.
     pub links: Links,
     /// All processes so far.
-    pub lives: Vec<Life>,
+    pub lives: Vec<ProcessLife>,
     /// What went wrong that no history shows.
     pub breaches: Vec<String>,
     /// When another primary of the store was promoted.
@@ -135,7 +135,7 @@ pub struct World {
     struck: Struck,
     /// What an old primary of Postgres had when it came back as a second one.
     old_rows: Option<String>,
-    sink: Sink,
+    sink: SinkServer,
     view: StoreView,
     place: TestStore,
     shim: Option<PathBuf>,
@@ -166,7 +166,7 @@ impl World {
             lock: None,
             struck: Struck { member: None, came: Ok(()) },
             old_rows: None,
-            sink: Sink::start(directory)?,
+            sink: SinkServer::start(directory)?,
             view: StoreView::open(&place),
             place,
             shim,
@@ -282,7 +282,13 @@ impl World {
             }
         });
         let lived = Stretch { from, to: None };
-        self.lives.push(Life { node: node.to_owned(), history, lived, killed: None, stopped: Vec::new() });
+        self.lives.push(ProcessLife {
+            node: node.to_owned(),
+            history,
+            lived,
+            killed: None,
+            stopped: Vec::new(),
+        });
         self.processes.insert(node.to_owned(), Process { child, life: number, log });
         self.launch_holder(node, store);
     }
@@ -300,7 +306,7 @@ impl World {
             listen.set_port(0);
             vec!["--listen".to_owned(), listen.to_string()]
         });
-        holders.launch(node, Way { command, store, options: options.unwrap_or_default() });
+        holders.launch(node, HolderStart { command, store, options: options.unwrap_or_default() });
     }
 
     /// What is done to a node is done to the `callsign hold` beside it, if there is one.
@@ -327,12 +333,11 @@ impl World {
 
     fn signal(&self, node: &str, signal: Signal) {
         let Some(process) = self.processes.get(node) else { return };
-        let pid = i32::try_from(process.child.id()).ok().and_then(Pid::from_raw);
         // It may have ended, which `look` reports.
-        let _ = kill_process(pid.expect("a child has a process id"), signal);
+        let _ = kill_process(as_pid(process.child.id()), signal);
     }
 
-    fn life(&mut self, node: &str) -> Option<&mut Life> {
+    fn life(&mut self, node: &str) -> Option<&mut ProcessLife> {
         let number = self.processes.get(node)?.life;
         self.lives.get_mut(number)
     }
@@ -386,9 +391,8 @@ impl World {
     pub fn stop(&mut self, node: &str) {
         self.with_holder(|holders| holders.stop(node));
         self.signal(node, Signal::STOP);
-        let pid = self.processes.get(node).and_then(|process| i32::try_from(process.child.id()).ok());
-        if let Some(pid) = pid.and_then(Pid::from_raw) {
-            wait_until_stopped(pid);
+        if let Some(process) = self.processes.get(node) {
+            wait_until_stopped(process.child.id());
         }
         if let Some(life) = self.life(node) {
             life.stopped.push(Stretch { from: journal::now(), to: None });

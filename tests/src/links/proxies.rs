@@ -47,7 +47,7 @@ pub(super) struct Proxies {
 
 #[derive(Debug, Default)]
 struct State {
-    nodes: Mutex<BTreeMap<String, Node>>,
+    nodes: Mutex<BTreeMap<String, NodeProxy>>,
     /// By (from, to).
     ways: Mutex<BTreeMap<(String, String), watch::Sender<Now>>>,
     strangers: AtomicU64,
@@ -55,7 +55,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Node {
+struct NodeProxy {
     /// Where the others reach it.
     address: SocketAddr,
     /// Where it listens; none while it is being started.
@@ -78,7 +78,7 @@ impl Carrier for Proxies {
         let listener = listener.expect("loopback has a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let target = watch::Sender::new(None);
-        lock(&self.state.nodes).insert(node.to_owned(), Node { address, target, pid: 0 });
+        lock(&self.state.nodes).insert(node.to_owned(), NodeProxy { address, target, pid: 0 });
         self.runtime.spawn(accept(self.state.clone(), listener, node.to_owned()));
         address
     }

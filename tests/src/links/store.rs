@@ -32,11 +32,11 @@ use super::{
 pub struct StoreLinks {
     runtime: Arc<Runtime>,
     files: Arc<TempDir>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<StoreLinksState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StoreLinksState {
     nodes: BTreeMap<String, Link>,
     /// The servers that are cut off from all nodes, by their places in the store's URL.
     cut: BTreeSet<usize>,

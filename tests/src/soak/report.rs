@@ -26,7 +26,7 @@ pub struct Window {
 
 /// What a run came to.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct SoakReport {
     /// Decided what came when.
     pub seed: u64,
     /// The kind of the store.
@@ -53,7 +53,7 @@ pub struct Report {
     pub breaches: Vec<String>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SoakReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { nodes, store, seed, seconds, left, killed, names, .. } = self;
         writeln!(f, "{nodes} nodes over {store} for {seconds:.0} s, seed {seed}")?;
@@ -144,7 +144,7 @@ mod tests {
         }
         let rows = measures.judge(std::time::Duration::from_secs(60), false);
         let breaches = rows.iter().filter_map(Row::breach).collect();
-        let report = Report {
+        let report = SoakReport {
             seed: 7,
             store: "sqlite".into(),
             nodes: 4,

@@ -11,7 +11,7 @@ const ALL: usize = 1_000_000;
 
 /// How many rows there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct RowCounts {
     /// Records of sessions, open or closed.
     pub(super) sessions: usize,
     /// Sequence numbers of nodes, of each registry.
@@ -24,7 +24,7 @@ pub(super) struct Counts {
     pub(super) others: usize,
 }
 
-impl Counts {
+impl RowCounts {
     pub(super) fn of(view: &StoreView, cluster: &str) -> Self {
         let begin = |end: &str| format!("callsign/{cluster}{end}").into_bytes();
         // '0' is what comes behind '/'.
@@ -91,8 +91,8 @@ mod tests {
             "callsign/default/election/writer/seat",
         ];
         let keys: Vec<Key> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
-        let expected = Counts { sessions: 2, authors: 1, candidates: 1, log: 1, others: 3 };
-        assert_eq!(Counts::among(keys.iter()), expected);
+        let expected = RowCounts { sessions: 2, authors: 1, candidates: 1, log: 1, others: 3 };
+        assert_eq!(RowCounts::among(keys.iter()), expected);
     }
 
     #[test]

@@ -42,8 +42,9 @@ fn keys_of_a_leaders_beat(nodes: u64) -> u64 {
     20 + 7 * nodes
 }
 
-/// What a node that rests asks for when the leader dies: it reads everything again and again, and the more often the more
-/// there are. Twice what the same page has of 33 and of 64 processes: 551 and 1 689 keys.
+/// What a node that rests asks for when the leader dies. On a machine that has time for all of them it looks at little, with any number of
+/// nodes: the same page has 146 keys of 33. If it hears nothing of the next leader for two seconds, it reads everything again and again, and
+/// the more often the more there are: 2 179 keys of 64.
 fn keys_of_a_failover(nodes: u64) -> u64 {
     400 + nodes * nodes * 3 / 4
 }

@@ -46,6 +46,7 @@ mod soak;
 mod strangers;
 mod top;
 mod two_commits;
+mod type_names;
 mod watching;
 mod went_back;
 mod wipe;

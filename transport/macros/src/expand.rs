@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Error, Ident, ItemEnum, LitStr, Path};
 
-use crate::parts::{Arguments, Part, PartOf, Variant, variants};
+use crate::parts::{Arguments, PartOf, Variant, VariantPart, variants};
 
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let (given, original) = (syn::parse2(arguments), item.clone());
@@ -109,7 +109,7 @@ fn whole(variant: &Variant) -> TokenStream {
 }
 
 fn reply(variant: &Variant) -> Option<&Ident> {
-    let is_reply = |part: &&Part| matches!(part.of, PartOf::Reply);
+    let is_reply = |part: &&VariantPart| matches!(part.of, PartOf::Reply);
     variant.parts.iter().find(is_reply).map(|part| &part.bound)
 }
 

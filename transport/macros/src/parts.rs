@@ -45,10 +45,10 @@ pub(crate) struct Variant {
     /// Whether its fields have names.
     pub(crate) is_named: bool,
     /// In their order. The reply port is among them.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<VariantPart>,
 }
 
-pub(crate) struct Part {
+pub(crate) struct VariantPart {
     /// What it is bound to: its name, if it has one.
     pub(crate) bound: Ident,
     pub(crate) of: PartOf,
@@ -101,7 +101,7 @@ fn variant(variant: &mut syn::Variant) -> Result<Variant> {
     Ok(Variant { name: variant.ident.clone(), is_named, parts })
 }
 
-fn part(nth: usize, field: &mut Field) -> Result<Part> {
+fn part(nth: usize, field: &mut Field) -> Result<VariantPart> {
     let bound = field.ident.clone().unwrap_or_else(|| Ident::new(&format!("field{nth}"), field.span()));
     let is_serde = |attribute: &Attribute| attribute.path().is_ident("serde");
     let serde: Vec<_> = field.attrs.iter().filter(|attribute| is_serde(attribute)).cloned().collect();
@@ -112,7 +112,7 @@ fn part(nth: usize, field: &mut Field) -> Result<Part> {
         return Err(Error::new(attribute.span(), why));
     }
     let of = if is_reply { PartOf::Reply } else { PartOf::Data { kind: Box::new(field.ty.clone()), serde } };
-    Ok(Part { bound, of })
+    Ok(VariantPart { bound, of })
 }
 
 /// Whether a type is an `RpcReplyPort`, which says what the answer is.

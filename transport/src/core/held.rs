@@ -34,7 +34,7 @@ pub enum NoReference {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Phase {
+enum ReferencePhase {
     ToAsk,
     Asked,
     /// The peer says that the actor lives, and will say when it ends.
@@ -45,7 +45,7 @@ enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Held<R> {
     limit: usize,
-    references: BTreeMap<(u64, u64), (Phase, R)>,
+    references: BTreeMap<(u64, u64), (ReferencePhase, R)>,
     /// The references are looked through once there are so many.
     sweeps_at: usize,
     to_ask: VecDeque<(u64, u64)>,
@@ -96,7 +96,7 @@ impl<R: Clone> Held<R> {
 
     /// A reference was made. The peer is asked, when there is room for that.
     pub fn add(&mut self, actor: u64, kind: u64, reference: R) {
-        self.references.insert((actor, kind), (Phase::ToAsk, reference));
+        self.references.insert((actor, kind), (ReferencePhase::ToAsk, reference));
         if !planted!("end-not-asked-for") {
             self.to_ask.push_back((actor, kind));
         }
@@ -107,8 +107,8 @@ impl<R: Clone> Held<R> {
         loop {
             let key = self.to_ask.pop_front()?;
             // It may be gone again, or stand here twice.
-            if let Some((phase @ Phase::ToAsk, _)) = self.references.get_mut(&key) {
-                *phase = Phase::Asked;
+            if let Some((phase @ ReferencePhase::ToAsk, _)) = self.references.get_mut(&key) {
+                *phase = ReferencePhase::Asked;
                 return Some(key);
             }
         }
@@ -117,7 +117,7 @@ impl<R: Clone> Held<R> {
     /// The peer will say when the actor ends: which reference that concerns.
     pub fn watched(&mut self, actor: u64, kind: u64) -> Option<&R> {
         let (phase, reference) = self.references.get_mut(&(actor, kind))?;
-        *phase = Phase::Watched;
+        *phase = ReferencePhase::Watched;
         Some(reference)
     }
 

@@ -164,7 +164,7 @@ pub(crate) struct Preamble {
 
 /// Frames after the preamble.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Word {
+pub(crate) enum HelloWord {
     Noise(#[serde(with = "serde_bytes")] Vec<u8>),
     Hello { node: String, incarnation: u64 },
     Ready,
@@ -232,13 +232,13 @@ impl Hello {
             }
             (Input::NoiseFailed, Phase::Reading) => {
                 if !self.dialled() {
-                    effects.push(Effect::Send(word(&Word::Refused(Refused::Secret))));
+                    effects.push(Effect::Send(word(&HelloWord::Refused(Refused::Secret))));
                 }
                 effects.push(Effect::Refuse(Refused::Secret));
             }
             (Input::Welcome, Phase::Checking(peer)) => {
                 if self.dialled() {
-                    effects.push(Effect::Send(word(&Word::Ready)));
+                    effects.push(Effect::Send(word(&HelloWord::Ready)));
                     effects.push(self.accept(peer));
                 } else {
                     effects.push(Effect::Send(self.hello()));
@@ -325,17 +325,17 @@ impl Hello {
     }
 
     fn on_word(&mut self, frame: &[u8], phase: Phase, effects: &mut Vec<Effect>) {
-        let Ok(word) = rmp_serde::from_slice::<Word>(frame) else {
+        let Ok(word) = rmp_serde::from_slice::<HelloWord>(frame) else {
             effects.push(Effect::Refuse(unread(frame)));
             return;
         };
         match (word, phase) {
-            (Word::Refused(why), _) => effects.push(Effect::Refuse(mirrored(why))),
-            (Word::Noise(message), Phase::Noise) => {
+            (HelloWord::Refused(why), _) => effects.push(Effect::Refuse(mirrored(why))),
+            (HelloWord::Noise(message), Phase::Noise) => {
                 effects.push(Effect::NoiseRead(message));
                 self.phase = Phase::Reading;
             }
-            (Word::Hello { node, incarnation }, Phase::Hello) => match self.check_name(&node) {
+            (HelloWord::Hello { node, incarnation }, Phase::Hello) => match self.check_name(&node) {
                 Ok(()) => {
                     let peer = PeerId::new(node, incarnation);
                     effects.push(Effect::Check(peer.clone()));
@@ -343,7 +343,7 @@ impl Hello {
                 }
                 Err(why) => refuse(why, effects),
             },
-            (Word::Ready, Phase::Ready(peer)) => effects.push(self.accept(peer)),
+            (HelloWord::Ready, Phase::Ready(peer)) => effects.push(self.accept(peer)),
             _ => effects.push(Effect::Refuse(Refused::Malformed("a frame out of turn".into()))),
         }
     }
@@ -373,28 +373,29 @@ impl Hello {
 
     fn hello(&self) -> Vec<u8> {
         let PeerId { node, incarnation } = &self.me.peer;
-        word(&Word::Hello { node: node.to_string(), incarnation: *incarnation })
+        word(&HelloWord::Hello { node: node.to_string(), incarnation: *incarnation })
     }
 }
 
 /// What to send for a Noise message.
 pub(crate) fn noise_frame(message: &[u8]) -> Vec<u8> {
-    word(&Word::Noise(message.to_vec()))
+    word(&HelloWord::Noise(message.to_vec()))
 }
 
 /// A frame that is no word that this version knows. Of a newer version's refusal at least the name is told.
 fn unread(frame: &[u8]) -> Refused {
     #[derive(Deserialize)]
-    enum Word {
+    enum UnreadWord {
         Refused(VariantName),
     }
-    let why = rmp_serde::from_slice(frame).ok().and_then(|Word::Refused(why)| why.unknown_to::<Refused>());
+    let why =
+        rmp_serde::from_slice(frame).ok().and_then(|UnreadWord::Refused(why)| why.unknown_to::<Refused>());
     why.map_or_else(|| Refused::Malformed("a frame that is none".into()), Refused::Unknown)
 }
 
 /// Tells the peer why, then closes.
 fn refuse(why: Refused, effects: &mut Vec<Effect>) {
-    effects.push(Effect::Send(word(&Word::Refused(why.clone()))));
+    effects.push(Effect::Send(word(&HelloWord::Refused(why.clone()))));
     effects.push(Effect::Refuse(why));
 }
 
@@ -410,7 +411,7 @@ fn mirrored(why: Refused) -> Refused {
     }
 }
 
-pub(crate) fn word(word: &Word) -> Vec<u8> {
+pub(crate) fn word(word: &HelloWord) -> Vec<u8> {
     rmp_serde::to_vec(word).expect("these types encode")
 }
 

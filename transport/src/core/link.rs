@@ -10,6 +10,10 @@ use std::time::Duration;
 
 use crate::{core::frame::Farewell, error::DownReason, tuning::LinkTiming};
 
+/// At how many times in an interval a node pings its peers, so that it wakes that often and not once for each of them. Fewer: the
+/// first ping of a link comes earlier. More: a node of many links wakes more often.
+const PING_TIMES: u32 = 2;
+
 /// What can happen to a link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
@@ -17,6 +21,8 @@ pub enum Input {
     Established,
     /// Bytes came from the peer.
     Received,
+    /// Bytes went out to the peer.
+    Sent,
     /// This side stopped reading, because a reader of its messages is slow.
     Paused,
     /// It reads again.
@@ -49,7 +55,7 @@ pub enum Effect {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum LinkState {
     /// In the handshake, until then. -> Up, Ended
     Opening {
         until: Duration,
@@ -67,7 +73,7 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
     timing: LinkTiming,
-    state: State,
+    state: LinkState,
     /// When something was last received from the peer, or this side last could not read.
     last_received: Duration,
     is_paused: bool,
@@ -81,7 +87,7 @@ impl Link {
         let until = now + timing.handshake;
         Self {
             timing,
-            state: State::Opening { until },
+            state: LinkState::Opening { until },
             last_received: now,
             is_paused: false,
             next_ping: now,
@@ -92,25 +98,30 @@ impl Link {
     /// When to send `Wake`, unless something else happens before. One too many does no harm.
     pub fn next_wake(&self) -> Option<Duration> {
         match self.state {
-            State::Opening { until } | State::Leaving { until } => Some(until),
-            State::Up if self.is_paused => Some(self.next_ping),
-            State::Up => Some(self.next_ping.min(self.last_received + self.timing.silence)),
-            State::Ended => None,
+            LinkState::Opening { until } | LinkState::Leaving { until } => Some(until),
+            LinkState::Up if self.is_paused => Some(self.next_ping),
+            LinkState::Up => Some(self.next_ping.min(self.last_received + self.timing.silence)),
+            LinkState::Ended => None,
         }
     }
 
     /// Takes one input and appends what to do about it.
     pub fn step(&mut self, now: Duration, input: Input, effects: &mut Vec<Effect>) {
-        if self.state == State::Ended {
+        if self.state == LinkState::Ended {
             return;
         }
         match input {
             Input::Established => {
-                self.state = State::Up;
+                self.state = LinkState::Up;
                 self.last_received = now;
-                self.next_ping = now + self.timing.ping;
+                self.next_ping = self.ping_after(now);
             }
             Input::Received => self.last_received = now,
+            Input::Sent => {
+                self.forgive_if_stopped(now);
+                // The peer hears that this side lives by whatever is sent.
+                self.next_ping = self.next_ping.max(self.ping_after(now));
+            }
             Input::Paused => self.is_paused = true,
             Input::Resumed => {
                 // What came meanwhile is still to be read: the count starts again.
@@ -119,7 +130,7 @@ impl Link {
             }
             Input::Farewell(why) => self.on_farewell(why, effects),
             Input::Closed => {
-                let left = matches!(self.state, State::Leaving { .. });
+                let left = matches!(self.state, LinkState::Leaving { .. });
                 self.end(if left { DownReason::Left } else { DownReason::Closed }, effects);
             }
             Input::Violation(what) => {
@@ -138,7 +149,7 @@ impl Link {
 
     fn on_farewell(&mut self, why: Farewell, effects: &mut Vec<Effect>) {
         let reason = match (why, self.state) {
-            (_, State::Leaving { .. }) => DownReason::Left,
+            (_, LinkState::Leaving { .. }) => DownReason::Left,
             (Farewell::Leaving, _) => DownReason::Goodbye,
             (Farewell::Evicted, _) => DownReason::Evicted,
             (Farewell::Replaced, _) => DownReason::Replaced,
@@ -150,39 +161,52 @@ impl Link {
 
     fn on_leave(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         match self.state {
-            State::Opening { .. } => self.end(DownReason::Left, effects),
-            State::Up => {
+            LinkState::Opening { .. } => self.end(DownReason::Left, effects),
+            LinkState::Up => {
                 effects.push(Effect::SayLast(Farewell::Leaving));
-                self.state = State::Leaving { until: now + self.timing.leave };
+                self.state = LinkState::Leaving { until: now + self.timing.leave };
             }
-            State::Leaving { .. } | State::Ended => {}
+            LinkState::Leaving { .. } | LinkState::Ended => {}
         }
     }
 
     fn on_wake(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         match self.state {
-            State::Opening { until } if now >= until => self.end(DownReason::Silent, effects),
-            State::Leaving { until } if now >= until => self.end(DownReason::Left, effects),
-            State::Up => {
-                // A node that was itself stopped cannot tell who was silent: what the peer said meanwhile waits in
-                // the socket. The count starts again.
-                if now > self.expected_wake + self.timing.silence / 2 {
-                    self.last_received = now;
-                }
+            LinkState::Opening { until } if now >= until => self.end(DownReason::Silent, effects),
+            LinkState::Leaving { until } if now >= until => self.end(DownReason::Left, effects),
+            LinkState::Up => {
+                self.forgive_if_stopped(now);
                 if !self.is_paused && now >= self.last_received + self.timing.silence {
                     effects.push(Effect::SayOnly(Farewell::Broken));
                     self.end(DownReason::Silent, effects);
                 } else if now >= self.next_ping {
                     effects.push(Effect::Ping);
-                    self.next_ping = now + self.timing.ping;
+                    self.next_ping = self.ping_after(now);
                 }
             }
             _ => {}
         }
     }
 
+    /// A node that was itself stopped cannot tell who was silent: what the peer said meanwhile waits in the socket. The count
+    /// starts again.
+    fn forgive_if_stopped(&mut self, now: Duration) {
+        if now > self.expected_wake + self.timing.silence / 2 {
+            self.last_received = now;
+        }
+    }
+
+    /// When to ping a peer that hears something now, and nothing else until then: after an interval at the latest, at one of the
+    /// times at which this node pings.
+    fn ping_after(&self, now: Duration) -> Duration {
+        let at = now + self.timing.ping;
+        let step = (self.timing.ping / PING_TIMES).as_nanos();
+        let beyond = at.as_nanos().checked_rem(step).unwrap_or(0);
+        at.saturating_sub(Duration::from_nanos(u64::try_from(beyond).unwrap_or(0)))
+    }
+
     fn end(&mut self, reason: DownReason, effects: &mut Vec<Effect>) {
-        self.state = State::Ended;
+        self.state = LinkState::Ended;
         effects.push(Effect::End(reason));
     }
 }

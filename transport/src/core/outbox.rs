@@ -31,7 +31,7 @@ struct BulkMessage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum OutboxState {
     Open,
     /// Nothing more is queued; then this is said.
     Closing(Farewell),
@@ -55,7 +55,7 @@ pub enum Next {
 pub struct Outbox {
     link: LinkId,
     limits: LinkLimits,
-    state: State,
+    state: OutboxState,
     control: BytesMut,
     /// `control` begins inside a frame.
     torn: bool,
@@ -73,7 +73,7 @@ impl Outbox {
         Self {
             link,
             limits,
-            state: State::Open,
+            state: OutboxState::Open,
             control: BytesMut::new(),
             torn: false,
             bulk: VecDeque::new(),
@@ -114,7 +114,7 @@ impl Outbox {
     /// Queues what the link itself has to say (pings, counts of bytes read, calls that will not be answered), full or not. A
     /// peer that brings about so much of it and reads nothing has the link overrun.
     pub fn send_own(&mut self, frame: &Frame<'_>) {
-        if self.state != State::Open {
+        if self.state != OutboxState::Open {
             return;
         }
         if self.control.len() < self.limits.control_queue.saturating_add(ROOM_OF_LINK) {
@@ -126,7 +126,7 @@ impl Outbox {
 
     /// How many frames of at most so many bytes there is room for in one write: what can wait elsewhere goes no further ahead.
     pub fn room_for(&self, bytes: usize) -> usize {
-        if self.state != State::Open {
+        if self.state != OutboxState::Open {
             return 0;
         }
         let free = self.limits.control_queue.min(BATCH).saturating_sub(self.control.len());
@@ -147,14 +147,14 @@ impl Outbox {
 
     /// Says goodbye after what is queued.
     pub fn close_after_all(&mut self, farewell: Farewell) {
-        if self.state == State::Open {
-            self.state = State::Closing(farewell);
+        if self.state == OutboxState::Open {
+            self.state = OutboxState::Closing(farewell);
         }
     }
 
     /// Drops what can be dropped, and says goodbye.
     pub fn close_with(&mut self, farewell: Farewell) {
-        if self.state == State::Closed {
+        if self.state == OutboxState::Closed {
             return;
         }
         // The rest of a frame must go out before another can; closing has a deadline for a peer that does not read.
@@ -163,12 +163,12 @@ impl Outbox {
         }
         self.bulk.clear();
         self.bulk_queued = 0;
-        self.state = State::Closing(farewell);
+        self.state = OutboxState::Closing(farewell);
     }
 
     /// Takes nothing any more.
     pub fn close(&mut self) {
-        self.state = State::Closed;
+        self.state = OutboxState::Closed;
         self.control = BytesMut::new();
         self.bulk = VecDeque::new();
         self.bulk_queued = 0;
@@ -177,7 +177,7 @@ impl Outbox {
     /// Moves the next bytes to be written into the empty `batch`.
     pub fn next(&mut self, batch: &mut BytesMut) -> Next {
         debug_assert!(batch.is_empty());
-        if self.state == State::Closed {
+        if self.state == OutboxState::Closed {
             return Next::Close;
         }
         if self.control.len() <= BATCH {
@@ -189,7 +189,7 @@ impl Outbox {
             return Next::Write;
         }
         self.take_piece(batch);
-        if let (State::Closing(farewell), true) = (self.state, self.bulk.is_empty()) {
+        if let (OutboxState::Closing(farewell), true) = (self.state, self.bulk.is_empty()) {
             Frame::Farewell(farewell).put(batch);
             self.close();
         }
@@ -202,7 +202,7 @@ impl Outbox {
     }
 
     fn check(&self, frame: &Frame<'_>) -> Result<usize, SendError> {
-        if self.state != State::Open {
+        if self.state != OutboxState::Open {
             return Err(SendError::NotUp { link: self.link });
         }
         let (length, limit) = (frame.length(), self.limits.frame);

@@ -94,25 +94,25 @@ mod tests {
     }
 
     #[derive(Serialize)]
-    enum Next {
+    enum Newer {
         Unit,
         Many { count: String },
         NewUnit,
         NewMany { count: u64, what: Vec<Option<String>> },
     }
 
-    fn unknown(next: &Next) -> Option<String> {
+    fn unknown(next: &Newer) -> Option<String> {
         let bytes = rmp_serde::to_vec(next).unwrap();
         rmp_serde::from_slice::<VariantName>(&bytes).unwrap().unknown_to::<Now>()
     }
 
     #[test]
     fn what_is_new_is_named_and_what_is_damaged_is_not_new() {
-        assert_eq!(unknown(&Next::NewUnit).as_deref(), Some("NewUnit"));
-        let new = Next::NewMany { count: 1, what: vec![None, Some("x".into())] };
+        assert_eq!(unknown(&Newer::NewUnit).as_deref(), Some("NewUnit"));
+        let new = Newer::NewMany { count: 1, what: vec![None, Some("x".into())] };
         assert_eq!(unknown(&new).as_deref(), Some("NewMany"));
-        assert_eq!(unknown(&Next::Unit), None);
-        assert_eq!(unknown(&Next::Many { count: "none".into() }), None);
+        assert_eq!(unknown(&Newer::Unit), None);
+        assert_eq!(unknown(&Newer::Many { count: "none".into() }), None);
         for garbage in [&b"\x93\x01\x02\x03"[..], b"\x80", b"\xc1", b"", b"\x82\xa1a\x01\xa1b\x02"] {
             assert!(rmp_serde::from_slice::<VariantName>(garbage).is_err(), "{garbage:?}");
         }

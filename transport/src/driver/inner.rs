@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     pub(crate) local: SocketAddr,
     pub(crate) start: Instant,
     pub(crate) keys: RwLock<Arc<Keys>>,
-    pub(crate) state: RwLock<State>,
+    pub(crate) state: RwLock<InnerState>,
     /// The links that are up; a copy of what `state` knows, for senders.
     pub(crate) handles: DashMap<LinkId, Arc<LinkHandle>>,
     /// The same, to find a link by the incarnation that it leads to.
@@ -88,7 +88,7 @@ pub(crate) struct Inner {
     pub(crate) halted: CancellationToken,
 }
 
-pub(crate) struct State {
+pub(crate) struct InnerState {
     pub(crate) links: Links,
     pub(crate) subscribers: Subscribers,
     pub(crate) admission: Admission,
@@ -114,7 +114,7 @@ impl Inner {
             local,
             start: Instant::now(),
             keys: RwLock::new(Arc::new(config.keys.clone())),
-            state: RwLock::new(State {
+            state: RwLock::new(InnerState {
                 links: Links::new(config.node.clone(), timing, limits.links, seed),
                 admission: Admission::new(Duration::ZERO, limits),
                 subscribers: Subscribers::default(),

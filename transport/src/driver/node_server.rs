@@ -68,7 +68,7 @@ mod watch;
 use carrier::Pumps;
 use gate::{Gate, Registered};
 use tunnel::{ReadHalf, WriteHalf};
-use watch::{Subscription, Watch};
+use watch::{SessionSubscription, Watch};
 
 /// A `NodeServer` that does not answer within this is taken for gone. Shorter: a busy one costs a link.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -179,7 +179,7 @@ impl Sessions {
         let mut subscribed = lock(&self.subscribed);
         if subscribed.as_ref().map(|server| server.get_id()) != Some(server.get_id()) {
             let (watch, prefix) = (self.watch.clone(), self.prefix.clone());
-            let subscription = Box::new(Subscription::new(watch, prefix.clone()));
+            let subscription = Box::new(SessionSubscription::new(watch, prefix.clone()));
             let subscribe = NodeServerMessage::SubscribeToEvents { id: prefix, subscription };
             server.cast(subscribe).map_err(|_| gone())?;
             *subscribed = Some(server.clone());

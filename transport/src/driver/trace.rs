@@ -19,7 +19,7 @@ pub const SPANS: &str = "callsign::spans";
 /// What the application uses, asked where a span begins or goes on. It must not block.
 static INSTALLED: OnceLock<Box<dyn Propagator>> = OnceLock::new();
 
-/// Knows what spans of this process are called in others. `examples/traced.rs` has one for OpenTelemetry.
+/// Knows what spans of this process are called in others. `examples/traced` of `callsign` has one for OpenTelemetry.
 ///
 /// It is asked in the middle of calls: it must not block. If it panics, only the trace is cut.
 pub trait Propagator: Send + Sync + 'static {

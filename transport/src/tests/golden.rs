@@ -10,7 +10,7 @@ use crate::{
         agreed::{Carrier, Security},
         frame::{self, Farewell, Frame, FrameError, How, NotDelivered},
         headers::{Headers, tests::TRACED},
-        hello::{Me, Word, preamble, read_preamble, word},
+        hello::{HelloWord, Me, preamble, read_preamble, word},
         peer::PeerId,
     },
     error::{CertificateFault, Refused, Whose},
@@ -86,24 +86,24 @@ fn handshake() -> Golden {
         };
         golden.sample(name, ("prod".to_owned(), security, carrier), |_| preamble(&me), read);
     }
-    let read = |bytes: &[u8]| rmp_serde::from_slice::<Word>(bytes).map_err(|error| error.to_string());
-    golden.sample("word/Noise", Word::Noise(vec![0, 1, 255]), word, read);
-    golden.sample("word/Hello", Word::Hello { node: "b".into(), incarnation: u64::MAX }, word, read);
-    golden.sample("word/Ready", Word::Ready, word, read);
-    golden.sample("word/Refused", Word::Refused(Refused::Secret), word, read);
+    let read = |bytes: &[u8]| rmp_serde::from_slice::<HelloWord>(bytes).map_err(|error| error.to_string());
+    golden.sample("word/Noise", HelloWord::Noise(vec![0, 1, 255]), word, read);
+    golden.sample("word/Hello", HelloWord::Hello { node: "b".into(), incarnation: u64::MAX }, word, read);
+    golden.sample("word/Ready", HelloWord::Ready, word, read);
+    golden.sample("word/Refused", HelloWord::Refused(Refused::Secret), word, read);
     for why in faults() {
         let name = variant(&rmp_serde::to_vec(&why).unwrap());
-        let refused = Word::Refused(Refused::Certificate { of: Whose::Ours, why });
+        let refused = HelloWord::Refused(Refused::Certificate { of: Whose::Ours, why });
         golden.sample(format!("fault/{name}"), refused, word, read);
     }
     golden.must_cover::<CertificateFault>("fault");
     for why in refusals() {
         let name = variant(&rmp_serde::to_vec(&why).unwrap());
-        golden.sample(format!("refused/{name}"), Word::Refused(why), word, read);
+        golden.sample(format!("refused/{name}"), HelloWord::Refused(why), word, read);
     }
     golden.must_cover::<Security>("preamble");
     golden.must_cover::<Carrier>("preamble/over");
-    golden.must_cover::<Word>("word");
+    golden.must_cover::<HelloWord>("word");
     golden.must_cover::<Refused>("refused");
     golden
 }
@@ -210,8 +210,11 @@ fn golden_lines_are_where_fuzzing_begins() {
     };
     let framed = |bytes: &[u8]| [&u32::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat();
     for (dialled, node) in [(false, "a"), (true, "c")] {
-        let words =
-            [Word::Noise(vec![1; 48]), Word::Hello { node: node.into(), incarnation: 1 }, Word::Ready];
+        let words = [
+            HelloWord::Noise(vec![1; 48]),
+            HelloWord::Hello { node: node.into(), incarnation: 1 },
+            HelloWord::Ready,
+        ];
         let plain: Vec<u8> = [framed(&preamble(&me(Security::Plain)))]
             .into_iter()
             .chain(words[1..].iter().map(|w| framed(&word(w))))

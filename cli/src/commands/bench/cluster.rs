@@ -2,9 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
+    io::{self, Write},
     process::{ChildStdin, Stdio},
-    sync::mpsc,
+    sync::mpsc::Receiver,
     time::{Duration, Instant},
 };
 
@@ -12,8 +12,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::orders::{Leading, Line, Names, Order, Report};
-use crate::{child::OwnedChild, measure::now_ns, output::Steps};
+use super::orders::{Leading, Names, Order, OrderLine, ReportLine, Took};
+use crate::{
+    child::OwnedChild,
+    output::Steps,
+    processes::{own_cluster, spawn_heard},
+};
 
 /// How much longer the bench waits for a report than a node for what it reports.
 const REPORTING: Duration = Duration::from_secs(20);
@@ -40,17 +44,17 @@ impl Setting {
 }
 
 /// The nodes that run, workers first.
-pub(super) struct Cluster<'a> {
+pub(super) struct BenchCluster<'a> {
     pub(super) setting: &'a Setting,
     pub(super) name: String,
     secret: String,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<BenchProcess>,
     /// How many registries each node joins; names are spread over them.
     registries: u32,
 }
 
 /// One process with a node.
-pub(super) struct Node {
+pub(super) struct BenchProcess {
     pub(super) name: String,
     /// What it registers, and again after a restart.
     pub(super) share: Option<Names>,
@@ -59,7 +63,7 @@ pub(super) struct Node {
     pub(super) child: OwnedChild,
     patience: Duration,
     orders: ChildStdin,
-    reports: mpsc::Receiver<Report>,
+    reports: Receiver<ReportLine>,
     /// Reports that came before they were asked for.
     early: BTreeMap<u64, Result<Value, String>>,
     next: u64,
@@ -68,25 +72,13 @@ pub(super) struct Node {
 /// An order that was given.
 pub(super) struct Given(u64);
 
-impl Node {
+impl BenchProcess {
     fn start(name: &str, share: Option<Names>, patience: Duration) -> Result<Self> {
-        let mut child = OwnedChild::spawn(|command| {
-            command.arg("bench-node").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let read = |line: io::Result<String>| serde_json::from_str(&line.ok()?).ok();
+        let (mut child, reports) = spawn_heard(read, |command| {
+            command.arg("bench-node").stdin(Stdio::piped());
         })?;
         let orders = child.child().stdin.take().context("a child has no input")?;
-        let stdout = child.child().stdout.take().context("a child has no output")?;
-        let (reported, reports) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines() {
-                let report =
-                    line.map_err(|_| ()).and_then(|line| serde_json::from_str(&line).map_err(|_| ()));
-                // Nothing more comes of a process whose reports cannot be read.
-                let Ok(report) = report else { return };
-                if reported.send(report).is_err() {
-                    return;
-                }
-            }
-        });
         let name = name.to_owned();
         let early = BTreeMap::new();
         Ok(Self { name, share, others: 0, child, patience, orders, reports, early, next: 0 })
@@ -96,7 +88,7 @@ impl Node {
     pub(super) fn give(&mut self, order: Order) -> Result<Given> {
         let id = self.next;
         self.next += 1;
-        let line = serde_json::to_string(&Line { id, order })?;
+        let line = serde_json::to_string(&OrderLine { id, order })?;
         writeln!(self.orders, "{line}").with_context(|| format!("{} takes no orders", self.name))?;
         Ok(Given(id))
     }
@@ -124,7 +116,7 @@ impl Node {
     }
 }
 
-impl<'a> Cluster<'a> {
+impl<'a> BenchCluster<'a> {
     /// Starts all nodes, in one registry, and waits until they serve. `names` are what the workers are to register.
     pub(super) fn start(setting: &'a Setting, names: u32) -> Result<Self> {
         Self::of_registries(setting, 1, names)
@@ -132,11 +124,8 @@ impl<'a> Cluster<'a> {
 
     /// The same in so many registries.
     pub(super) fn of_registries(setting: &'a Setting, registries: u32, names: u32) -> Result<Self> {
-        // A cluster of its own, so that it does not matter what else the store holds.
-        let unique = format!("{}-{}", std::process::id(), now_ns());
-        let secret = format!("bench {unique}: no secret, but links are encrypted as with one");
-        let mut cluster =
-            Self { setting, name: format!("bench-{unique}"), secret, nodes: Vec::new(), registries };
+        let (name, secret) = own_cluster("bench");
+        let mut cluster = Self { setting, name, secret, nodes: Vec::new(), registries };
         for worker in 0..setting.workers {
             let count = names / setting.workers + u32::from(worker < names % setting.workers);
             let name = format!("w{}", worker + 1);
@@ -159,8 +148,8 @@ impl<'a> Cluster<'a> {
         until: Option<usize>,
         ordered: bool,
     ) -> Result<u64> {
-        let mut node = Node::start(name, share, self.setting.patience)?;
-        let took: super::orders::Took = node.order(Order::Join {
+        let mut node = BenchProcess::start(name, share, self.setting.patience)?;
+        let took: Took = node.order(Order::Join {
             node: name.to_owned(),
             store: self.setting.store.clone(),
             cluster: self.name.clone(),
@@ -181,7 +170,10 @@ impl<'a> Cluster<'a> {
     }
 
     /// Gives each node an order, at once, and collects what they report.
-    pub(super) fn on_all<T: DeserializeOwned>(&mut self, order: impl Fn(&Node) -> Order) -> Result<Vec<T>> {
+    pub(super) fn on_all<T: DeserializeOwned>(
+        &mut self,
+        order: impl Fn(&BenchProcess) -> Order,
+    ) -> Result<Vec<T>> {
         let given: Result<Vec<_>> = self.nodes.iter_mut().map(|node| node.give(order(node))).collect();
         self.nodes.iter_mut().zip(given?).map(|(node, given)| node.report(&given)).collect()
     }

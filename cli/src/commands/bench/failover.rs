@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::{
-    cluster::Cluster,
+    cluster::BenchCluster,
     ms, none_failed,
     orders::{Order, Registered},
 };
@@ -22,7 +22,7 @@ pub(super) const STEPS: u64 = FAILOVERS as u64;
 pub(super) const STEPS_OF_SILENCE: u64 = STOPS as u64;
 
 /// Milliseconds from SIGKILL, of each of several kills. In between, the killed node is started again, and registers its names again.
-pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec<f64>> {
+pub(super) fn measure(cluster: &mut BenchCluster<'_>, mut count: usize) -> Result<Vec<f64>> {
     let mut runs = Vec::new();
     for run in 0..FAILOVERS {
         if run > 0 {
@@ -58,7 +58,7 @@ pub(super) fn measure(cluster: &mut Cluster<'_>, mut count: usize) -> Result<Vec
 
 /// Milliseconds from SIGSTOP of the leader's process, whose sockets stay open, of each of several stops. It goes on before its
 /// session could be closed, so that its names are still its own.
-pub(super) fn measure_silence(cluster: &mut Cluster<'_>) -> Result<Vec<f64>> {
+pub(super) fn measure_silence(cluster: &mut BenchCluster<'_>) -> Result<Vec<f64>> {
     let (mut runs, store) = (Vec::new(), cluster.setting.store.clone());
     let scratch = format!("{}-scratch", cluster.name);
     for run in 0..STOPS {
@@ -66,13 +66,13 @@ pub(super) fn measure_silence(cluster: &mut Cluster<'_>) -> Result<Vec<f64>> {
             cluster.setting.steps.begin_another();
         }
         let leader = cluster.leader()?;
-        let mut stopped = cluster.nodes.remove(leader);
-        let start = pause(&mut stopped.child, &store, &scratch, now_ns)?;
+        let stopped = cluster.nodes.remove(leader);
+        let start = pause(&stopped.child, &store, &scratch, now_ns)?;
         let name = format!("after-stop/{run}-{start}");
         let survivor = cluster.nodes.first_mut().context("nobody is left")?;
         let acknowledged: u64 = survivor.order(Order::RegisterAtLast { name })?;
         runs.push(ms(acknowledged - start));
-        go_on(&mut stopped.child)?;
+        go_on(&stopped.child)?;
         cluster.nodes.push(stopped);
         cluster.on_all::<()>(|_| Order::Ready)?;
     }

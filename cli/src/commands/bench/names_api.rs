@@ -10,9 +10,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::{
-    cluster::{Cluster, Setting},
+    cluster::{BenchCluster, Setting},
     for_each,
-    orders::{Names, Order, Took, Usage},
+    orders::{Names, Order, ProcessUsage, Took},
     per_second,
     phases::{median, register_all, register_shares},
 };
@@ -40,7 +40,7 @@ pub(crate) struct NamesApi {
     page_ordered_us: f64,
     watches: watches::Watches,
     unwatched: unwatched::Unwatched,
-    starts: starts::Starts,
+    starts: starts::StartFigures,
     groups: groups::Groups,
     moves: moves::Moves,
 }
@@ -64,7 +64,7 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<NamesApi> {
 /// Registrations without and with metadata, in turns.
 fn metadata(setting: &Setting, names: u32, figures: &mut NamesApi) -> Result<()> {
     setting.begin(&format!("{names} registrations, half of them with {META} bytes of metadata"));
-    let mut cluster = Cluster::start(setting, names / (2 * ROUNDS))?;
+    let mut cluster = BenchCluster::start(setting, names / (2 * ROUNDS))?;
     let (mut plain, mut with, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let mut count = 0;
     for round in 0..ROUNDS {
@@ -96,14 +96,14 @@ fn metadata(setting: &Setting, names: u32, figures: &mut NamesApi) -> Result<()>
 /// What it costs to keep names in order, and what a page costs with it and without.
 fn order(setting: &Setting, names: u32, figures: &mut NamesApi) -> Result<()> {
     setting.begin(&format!("{names} names, in order on one node"));
-    let mut cluster = Cluster::start(setting, names)?;
+    let mut cluster = BenchCluster::start(setting, names)?;
     let plain = setting.workers as usize;
     cluster.add("ordered", None, None, true)?;
     let ordered = cluster.nodes.len() - 1;
     cluster.on_all::<()>(|_| Order::Ready)?;
-    let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let before: Vec<ProcessUsage> = cluster.on_all(|_| Order::Usage)?;
     register_all(&mut cluster, names)?;
-    let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let after: Vec<ProcessUsage> = cluster.on_all(|_| Order::Usage)?;
     let grown = |index: usize| for_each(before[index].memory_bytes, after[index].memory_bytes, names);
     figures.bytes_per_name = grown(plain)?;
     figures.bytes_per_name_ordered = grown(ordered)?;

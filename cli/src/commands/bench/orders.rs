@@ -9,14 +9,14 @@ use serde_json::Value;
 
 /// One line to a process. Orders run at the same time; each is answered under its id.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct OrderLine {
     pub(crate) id: u64,
     pub(crate) order: Order,
 }
 
 /// One line from a process.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Report {
+pub(crate) struct ReportLine {
     pub(crate) id: u64,
     pub(crate) result: Result<Value, String>,
 }
@@ -70,7 +70,7 @@ pub(crate) enum Order {
     SelectPages { names: Names, limit: usize, pages: u32 },
     /// Report the moment at which the node knows so many names.
     AwaitCount { count: usize },
-    /// Report the [`Usage`] of the process.
+    /// Report the [`ProcessUsage`] of the process.
     Usage,
     /// Send back each byte that comes to a socket of this process. Reports its address.
     Echo,
@@ -229,7 +229,7 @@ pub(crate) struct Contested {
 
 /// What a process has used and uses.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Usage {
+pub(crate) struct ProcessUsage {
     pub(crate) cpu_us: u64,
     pub(crate) memory_bytes: u64,
     /// Commits of this process as a leader: batches, and cuts of the log.

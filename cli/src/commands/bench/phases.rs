@@ -5,9 +5,9 @@ use serde::de::DeserializeOwned;
 
 use super::{
     Failovers, Figures, Notes,
-    cluster::{Cluster, Setting},
+    cluster::{BenchCluster, Setting},
     failover, for_each, ms, none_failed,
-    orders::{Contested, Done, Lookups, Names, Order, Registered, Sequential, Usage},
+    orders::{Contested, Done, Lookups, Names, Order, ProcessUsage, Registered, Sequential},
     per_second,
 };
 use crate::measure::{now_ns, quantile};
@@ -35,7 +35,7 @@ pub(super) const STEPS: u64 = 2 * failover::STEPS + 5;
 /// What it takes until the next registration, when the leader is killed and when it falls silent.
 pub(super) fn failovers(setting: &Setting) -> Result<Failovers> {
     setting.begin("failover at 1000 names");
-    let mut cluster = Cluster::start(setting, 1000)?;
+    let mut cluster = BenchCluster::start(setting, 1000)?;
     register_all(&mut cluster, 1000)?;
     let killed = failover::measure(&mut cluster, 1000)?;
     setting.begin("the leader falls silent");
@@ -45,18 +45,18 @@ pub(super) fn failovers(setting: &Setting) -> Result<Failovers> {
 
 pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, notes: &mut Notes) -> Result<()> {
     setting.begin("failover at 1000 names");
-    let mut small = Cluster::start(setting, 1000)?;
+    let mut small = BenchCluster::start(setting, 1000)?;
     register_all(&mut small, 1000)?;
     notes.failovers_1k = failover::measure(&mut small, 1000)?;
     figures.failover_ms_1k = median(&notes.failovers_1k)?;
     drop(small);
 
-    let mut cluster = Cluster::start(setting, names)?;
+    let mut cluster = BenchCluster::start(setting, names)?;
     let observer = setting.workers as usize;
     setting.begin(&format!("{names} registrations"));
-    let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let before: Vec<ProcessUsage> = cluster.on_all(|_| Order::Usage)?;
     let took = register_all(&mut cluster, names)?;
-    let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let after: Vec<ProcessUsage> = cluster.on_all(|_| Order::Usage)?;
     figures.registrations_per_s = per_second(names, took)?;
     figures.cpu_us_per_registration = cpu_for_each(&before, &after, names)?;
     figures.bytes_per_name = for_each(before[observer].memory_bytes, after[observer].memory_bytes, names)?;
@@ -85,14 +85,14 @@ pub(super) fn measure(setting: &Setting, names: u32, figures: &mut Figures, note
 }
 
 /// Microseconds of CPU of all processes for each of so many.
-pub(super) fn cpu_for_each(before: &[Usage], after: &[Usage], count: u32) -> Result<f64> {
-    let cpu = |usages: &[Usage]| usages.iter().map(|usage| usage.cpu_us).sum();
+pub(super) fn cpu_for_each(before: &[ProcessUsage], after: &[ProcessUsage], count: u32) -> Result<f64> {
+    let cpu = |usages: &[ProcessUsage]| usages.iter().map(|usage| usage.cpu_us).sum();
     for_each(cpu(before), cpu(after), count)
 }
 
 /// Only registrations one after the other.
 pub(super) fn latency(setting: &Setting, figures: &mut Figures) -> Result<()> {
-    let mut cluster = Cluster::start(setting, 1000)?;
+    let mut cluster = BenchCluster::start(setting, 1000)?;
     setting.begin("registrations one after the other");
     sequential(&mut cluster, figures)
 }
@@ -103,12 +103,12 @@ pub(super) fn median(runs: &[f64]) -> Result<f64> {
 
 /// All workers register their names, from the same moment on. Returns the nanoseconds
 /// until every name is acknowledged, and every node knows it.
-pub(super) fn register_all(cluster: &mut Cluster<'_>, names: u32) -> Result<u64> {
+pub(super) fn register_all(cluster: &mut BenchCluster<'_>, names: u32) -> Result<u64> {
     register_shares(cluster, names as usize, 0)
 }
 
 /// The same, with so many bytes of metadata for each name. `count`: how many names each node knows in the end.
-pub(super) fn register_shares(cluster: &mut Cluster<'_>, count: usize, meta: usize) -> Result<u64> {
+pub(super) fn register_shares(cluster: &mut BenchCluster<'_>, count: usize, meta: usize) -> Result<u64> {
     let names: u32 = cluster.nodes.iter().filter_map(|node| node.share.as_ref()).map(Names::len).sum();
     let in_flight = cluster.setting.in_flight;
     let order = |names, start_ns| Order::Register { names, meta, spared: 0, in_flight, start_ns };
@@ -126,7 +126,7 @@ pub(super) fn register_shares(cluster: &mut Cluster<'_>, count: usize, meta: usi
 /// Every node with a share does something with its names, all from the same moment on. Returns that moment, the one at which every
 /// node knows so many names, and what they report.
 pub(super) fn on_shares<T: DeserializeOwned>(
-    cluster: &mut Cluster<'_>,
+    cluster: &mut BenchCluster<'_>,
     count: usize,
     order: impl Fn(Names, u64) -> Order,
 ) -> Result<(u64, u64, Vec<T>)> {
@@ -143,7 +143,7 @@ pub(super) fn on_shares<T: DeserializeOwned>(
 }
 
 /// Spawns an actor for each name of each share, or as many as a node is to have at most.
-pub(super) fn spawn_shares(cluster: &mut Cluster<'_>) -> Result<()> {
+pub(super) fn spawn_shares(cluster: &mut BenchCluster<'_>) -> Result<()> {
     let most = cluster.setting.actors;
     cluster
         .on_all::<()>(|node| Order::Spawn { actors: node.share.as_ref().map_or(0, Names::len).min(most) })?;
@@ -153,7 +153,7 @@ pub(super) fn spawn_shares(cluster: &mut Cluster<'_>) -> Result<()> {
 /// The actors that were spawned for the names of the shares are registered, or their names unregistered: `order` says which. Returns the
 /// nanoseconds until each call is answered and every node knows so many names, and how long single calls took, in microseconds.
 pub(super) fn each_of_shares(
-    cluster: &mut Cluster<'_>,
+    cluster: &mut BenchCluster<'_>,
     count: usize,
     order: impl Fn(Names, u64) -> Order,
 ) -> Result<(u64, Vec<f64>)> {
@@ -163,7 +163,7 @@ pub(super) fn each_of_shares(
     Ok((done.saturating_sub(start), took))
 }
 
-fn look_up(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
+fn look_up(cluster: &mut BenchCluster<'_>, figures: &mut Figures) -> Result<()> {
     let share = |index: usize| cluster.nodes[index].share.clone().context("a worker has no names");
     let (local, remote) = (share(0)?, share(1)?);
     let order = Order::LookUp { local, remote, rounds: CONTESTED_ROUNDS, each: LOOKUPS };
@@ -175,7 +175,7 @@ fn look_up(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
 }
 
 /// Two workers claim the same names from the same moment on. Each has to be granted to exactly one of them.
-fn contest(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
+fn contest(cluster: &mut BenchCluster<'_>, figures: &mut Figures) -> Result<()> {
     let names = Names { prefix: "contested/".into(), from: 0, to: CONTESTED };
     let order = Order::Contest { names: names.clone(), in_flight: CLAIMS, start_ns: now_ns() + LEAD };
     let [first, second] = [0, 1].map(|index| cluster.nodes[index].give(order.clone()));
@@ -207,7 +207,7 @@ fn contest(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
 }
 
 /// One registration after the other, on an otherwise idle cluster: on a worker that does not lead, and on the leader.
-fn sequential(cluster: &mut Cluster<'_>, figures: &mut Figures) -> Result<()> {
+fn sequential(cluster: &mut BenchCluster<'_>, figures: &mut Figures) -> Result<()> {
     let leader = cluster.leader()?;
     let follower = usize::from(leader == 0);
     for (index, prefix) in [(follower, "one-by-one/follower-"), (leader, "one-by-one/leader-")] {

@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
 use super::{
-    cluster::{Cluster, Setting},
+    cluster::{BenchCluster, Setting},
     none_failed,
-    orders::{Names, Order, Registered, Sequential, Usage},
+    orders::{Names, Order, ProcessUsage, Registered, Sequential},
     per_second,
     phases::{LEAD, cpu_for_each, register_all},
 };
@@ -62,13 +62,13 @@ pub(super) fn measure(setting: &Setting, registries: u32, names: u32) -> Result<
     Ok(Spread { registries, all, in_one, while_busy })
 }
 
-fn rate(setting: &Setting, registries: u32, names: u32) -> Result<(Rate, Cluster<'_>)> {
+fn rate(setting: &Setting, registries: u32, names: u32) -> Result<(Rate, BenchCluster<'_>)> {
     setting.begin(&format!("{names} registrations in {registries} registries of each node"));
-    let mut cluster = Cluster::of_registries(setting, registries, names)?;
-    let before: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
+    let mut cluster = BenchCluster::of_registries(setting, registries, names)?;
+    let before: Vec<ProcessUsage> = cluster.on_all(|_| Order::Usage)?;
     let took = register_all(&mut cluster, names)?;
-    let after: Vec<Usage> = cluster.on_all(|_| Order::Usage)?;
-    let commits = |usages: &[Usage]| usages.iter().map(|usage| usage.commits).sum::<u64>();
+    let after: Vec<ProcessUsage> = cluster.on_all(|_| Order::Usage)?;
+    let commits = |usages: &[ProcessUsage]| usages.iter().map(|usage| usage.commits).sum::<u64>();
     #[expect(clippy::cast_precision_loss)] // far fewer than 2^52
     let committed = commits(&after).saturating_sub(commits(&before)) as f64;
     let rate = Rate {
@@ -79,11 +79,11 @@ fn rate(setting: &Setting, registries: u32, names: u32) -> Result<(Rate, Cluster
     Ok((rate, cluster))
 }
 
-fn while_busy(cluster: &mut Cluster<'_>) -> Result<WhileBusy> {
+fn while_busy(cluster: &mut BenchCluster<'_>) -> Result<WhileBusy> {
     // On a node that does not lead, if there is one.
     let leader = cluster.leader()?;
     let caller = usize::from(leader == 0).min(cluster.nodes.len() - 1);
-    let one_by_one = |cluster: &mut Cluster<'_>, prefix: &str| {
+    let one_by_one = |cluster: &mut BenchCluster<'_>, prefix: &str| {
         let names = Names { prefix: prefix.to_owned(), from: 0, to: SAMPLES };
         let echo = Some(cluster.nodes[leader].order(Order::Echo)?);
         let order = Order::Sequential { names, store: cluster.setting.store.clone(), echo };

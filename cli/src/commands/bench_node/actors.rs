@@ -84,9 +84,9 @@ impl Actors {
     }
 }
 
-struct Listener(Arc<Tally>);
+struct TallyListener(Arc<Tally>);
 
-impl Actor for Listener {
+impl Actor for TallyListener {
     type Msg = Heard;
     type State = ();
     type Arguments = ();
@@ -110,7 +110,7 @@ impl Actor for Listener {
 pub(super) async fn spawn(node: &Node, actors: u32) -> Result<()> {
     let mut spawned = Vec::with_capacity(actors as usize);
     for _ in 0..actors {
-        spawned.push(Actor::spawn(None, Listener(node.actors.heard.clone()), ()).await?.0);
+        spawned.push(Actor::spawn(None, TallyListener(node.actors.heard.clone()), ()).await?.0);
     }
     *lock(&node.actors.spawned) = Arc::new(spawned);
     node.actors.heard.actors.store(actors, Ordering::Relaxed);
@@ -124,7 +124,7 @@ pub(super) async fn spawn_apart(node: &Node) -> Result<ActorRef<Heard>> {
     tally.actors.fetch_add(1, Ordering::Relaxed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = async move {
-        let spawned = Actor::spawn(None, Listener(tally), ()).await;
+        let spawned = Actor::spawn(None, TallyListener(tally), ()).await;
         let (told, running) = match spawned {
             Ok((actor, running)) => (Ok(actor), Some(running)),
             Err(error) => (Err(error), None),

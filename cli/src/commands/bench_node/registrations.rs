@@ -11,7 +11,7 @@ use crate::{
     measure::now_ns,
 };
 
-type Outcome = (u32, Result<Registration, RegisterError>);
+type RegisterOutcome = (u32, Result<Registration, RegisterError>);
 
 /// Registers by so many tasks, each of which takes the next name when it has the verdict on the last.
 async fn all(
@@ -21,7 +21,7 @@ async fn all(
     spared: u32,
     in_flight: u32,
     start_ns: u64,
-) -> Vec<Outcome> {
+) -> Vec<RegisterOutcome> {
     let (node, all) = (Arc::new(node.clone()), names.from..names.to);
     let mut options = RegisterOptions::default();
     options.meta = meta;

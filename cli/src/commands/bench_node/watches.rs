@@ -18,20 +18,20 @@ use crate::{commands::bench::orders, measure::now_ns};
 
 /// The names that a watch has told of, each of which is registered once.
 #[derive(Debug)]
-struct Names {
+struct ToldNames {
     /// While the present state is given: some may change meanwhile, and be told of twice.
     present: Option<HashSet<Name>>,
     /// How many there are, since it was complete.
     changed: u64,
 }
 
-impl Default for Names {
+impl Default for ToldNames {
     fn default() -> Self {
         Self { present: Some(HashSet::new()), changed: 0 }
     }
 }
 
-impl Names {
+impl ToldNames {
     fn take(&mut self, event: WatchEvent) {
         match (event, &mut self.present) {
             (WatchEvent::Present { name, .. }, Some(present)) => _ = present.insert(name),
@@ -52,7 +52,7 @@ impl Names {
 
 /// What the readers of a node have seen.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SeenByReaders {
     /// By each reader.
     counts: Mutex<Vec<Arc<AtomicU64>>>,
     readers: Mutex<Vec<JoinHandle<()>>>,
@@ -62,7 +62,7 @@ pub(super) struct Seen {
     moments: Arc<Mutex<Vec<u64>>>,
 }
 
-impl Seen {
+impl SeenByReaders {
     fn counts(&self) -> Vec<Arc<AtomicU64>> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -79,7 +79,7 @@ pub(super) fn watch(node: &Node, readers: u32) -> Result<()> {
         node.seen.counts.lock().unwrap_or_else(PoisonError::into_inner).push(count.clone());
         let gaps = node.seen.gaps.clone();
         let reader = tokio::spawn(async move {
-            let mut names = Names::default();
+            let mut names = ToldNames::default();
             while let Some(event) = watch.next().await {
                 if let WatchEvent::Lagged | WatchEvent::Reset = event {
                     gaps.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +170,7 @@ mod tests {
         let mut watches = Vec::new();
         for number in 0..NAMES {
             if number % 20 == 0 {
-                watches.push((registry.watch(Select::all()).unwrap(), Names::default()));
+                watches.push((registry.watch(Select::all()).unwrap(), ToldNames::default()));
             }
             registry.register(&format!("n{number}"), &actor).await.unwrap();
             // The first one reads now and then, the others at the end.

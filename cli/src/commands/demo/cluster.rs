@@ -2,10 +2,8 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader},
     path::PathBuf,
-    process::Stdio,
-    sync::mpsc,
+    sync::mpsc::RecvTimeoutError,
     time::{Duration, Instant},
 };
 
@@ -15,8 +13,8 @@ use serde_json::{Value, json};
 use crate::{
     child::OwnedChild,
     client::{Answer, Client},
-    measure::now_ns,
     node_url::NodeUrl,
+    processes::{own_cluster, spawn_heard},
 };
 
 /// How long a node may take to say where it can be reached, and then to serve.
@@ -29,7 +27,7 @@ pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// One node.
-pub(super) struct Node {
+pub(super) struct DemoNode {
     pub(super) name: String,
     pub(super) child: OwnedChild,
     pub(super) client: Client,
@@ -37,7 +35,7 @@ pub(super) struct Node {
 
 /// A name and who holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct DemoRow {
     pub(super) name: String,
     pub(super) node: String,
     pub(super) incarnation: u64,
@@ -45,55 +43,52 @@ pub(super) struct Row {
 }
 
 /// The nodes that run.
-pub(super) struct Cluster {
+pub(super) struct DemoCluster {
     store: String,
     logs: PathBuf,
     name: String,
     secret: String,
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<DemoNode>,
 }
 
-impl Cluster {
+impl DemoCluster {
     pub(super) fn new(store: String, logs: PathBuf) -> Self {
-        // A cluster of its own, so that it does not matter what else the store holds.
-        let unique = format!("{}-{}", std::process::id(), now_ns());
-        let secret = format!("demo {unique}: no secret, but links are encrypted as with one");
-        Self { store, logs, name: format!("demo-{unique}"), secret, nodes: Vec::new() }
+        let (name, secret) = own_cluster("demo");
+        Self { store, logs, name, secret, nodes: Vec::new() }
     }
 
     /// Starts a node, and waits until it can be asked.
     pub(super) fn start(&mut self, name: &str) -> Result<()> {
         let path = self.logs.join(format!("{name}.log"));
         let log = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        let mut child = OwnedChild::spawn(|command| {
+        let (child, says) = spawn_heard(Some, |command| {
             command.args(["node", "--print-json", "--lease-anyway", "--name", name, "--store", &self.store]);
             command.args(["--cluster", &self.name, "--admin", "127.0.0.1:0"]);
-            command.env("CALLSIGN_SECRET", &self.secret);
-            command.stdout(Stdio::piped()).stderr(log);
+            command.env("CALLSIGN_SECRET", &self.secret).stderr(log);
         })?;
-        let stdout = child.child().stdout.take().context("a child has no output")?;
-        let (said, says) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let read = BufReader::new(stdout).read_line(&mut line);
-            // Nobody waits any more: the demo has given up.
-            let _ = said.send(read.map(|_| line));
-        });
-        let line = says.recv_timeout(START_DEADLINE).with_context(|| format!("{name} does not start"))??;
+        let line = match says.recv_timeout(START_DEADLINE) {
+            Ok(line) => line?,
+            // It has ended without a word.
+            Err(RecvTimeoutError::Disconnected) => String::new(),
+            Err(error) => return Err(error).with_context(|| format!("{name} does not start")),
+        };
         let ready: Value = serde_json::from_str(&line)
             .with_context(|| format!("{name} did not start, see {}", path.display()))?;
         let admin = ready["admin"].as_str().context("a node does not say where it can be asked")?;
         let admin: NodeUrl = admin.parse().map_err(anyhow::Error::msg)?;
-        self.nodes.push(Node { name: name.to_owned(), child, client: Client::new(&admin, STEP_TIMEOUT) });
+        self.nodes.push(DemoNode { name: name.to_owned(), child, client: Client::new(&admin, STEP_TIMEOUT) });
         Ok(())
     }
 
-    pub(super) fn node(&self, name: &str) -> Result<&Node> {
+    pub(super) fn node(&self, name: &str) -> Result<&DemoNode> {
         self.nodes.iter().find(|node| node.name == name).with_context(|| format!("there is no node {name}"))
     }
 
     /// Does the same on every node, at once, and collects what came of it, in the order of the nodes.
-    pub(super) fn on_all<T: Send>(&self, act: impl Fn(usize, &Node) -> Result<T> + Sync) -> Result<Vec<T>> {
+    pub(super) fn on_all<T: Send>(
+        &self,
+        act: impl Fn(usize, &DemoNode) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
         std::thread::scope(|scope| {
             let act = &act;
             let running: Vec<_> = self
@@ -110,7 +105,7 @@ impl Cluster {
     }
 }
 
-impl Node {
+impl DemoNode {
     pub(super) fn ready(&self) -> Result<()> {
         let wait = START_DEADLINE.as_millis().to_string();
         self.client.get("/ready", &[("wait_ms", &wait)])?.ok().map(drop)
@@ -176,11 +171,11 @@ impl Node {
     }
 
     /// All names and who holds them, in order of names.
-    pub(super) fn rows(&self) -> Result<Vec<Row>> {
+    pub(super) fn rows(&self) -> Result<Vec<DemoRow>> {
         let body = self.client.entries(&[], None)?.ok()?;
         let entries = body["entries"].as_array().context("no list of entries")?;
         let row = |entry: &Value| {
-            Some(Row {
+            Some(DemoRow {
                 name: entry["name"].as_str()?.to_owned(),
                 node: entry["node"].as_str()?.to_owned(),
                 incarnation: u64::from_str_radix(entry["incarnation"].as_str()?, 16).ok()?,
@@ -201,6 +196,7 @@ impl Node {
 pub(super) mod tests {
     use std::{
         future::ready,
+        process::Stdio,
         sync::{
             Arc,
             atomic::{AtomicUsize, Ordering::Relaxed},
@@ -216,7 +212,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A node for which these routes answer. Its process has nothing to do with them.
-    pub(in crate::commands::demo) fn answered_by(name: &str, routes: Router) -> Node {
+    pub(in crate::commands::demo) fn answered_by(name: &str, routes: Router) -> DemoNode {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let url: NodeUrl = listener.local_addr().unwrap().to_string().parse().unwrap();
@@ -231,12 +227,12 @@ pub(super) mod tests {
         let child = OwnedChild::spawn(|command| {
             command.arg("--help").stdout(Stdio::null()).stderr(Stdio::null());
         });
-        Node { name: name.to_owned(), child: child.unwrap(), client: Client::new(&url, STEP_TIMEOUT) }
+        DemoNode { name: name.to_owned(), child: child.unwrap(), client: Client::new(&url, STEP_TIMEOUT) }
     }
 
     /// A cluster of such nodes.
-    pub(in crate::commands::demo) fn of(nodes: Vec<Node>) -> Cluster {
-        Cluster { nodes, ..Cluster::new("memory:".to_owned(), PathBuf::new()) }
+    pub(in crate::commands::demo) fn of(nodes: Vec<DemoNode>) -> DemoCluster {
+        DemoCluster { nodes, ..DemoCluster::new("memory:".to_owned(), PathBuf::new()) }
     }
 
     type Said = (StatusCode, Json<Value>);

@@ -12,14 +12,15 @@ use anyhow::{Context, Result, bail, ensure};
 use callsign_store::clock::Clock;
 use serde::Serialize;
 
-use super::Progress;
+use super::DemoProgress;
 use crate::{
     child::OwnedChild,
     colour::Colours,
     commands::witness::{Did, Line},
-    measure::{now_ns, rounded},
+    measure::rounded,
     output::table,
     pause::{go_on, pause},
+    processes::own_cluster,
 };
 
 /// How much longer than the lease anything may take.
@@ -29,7 +30,7 @@ const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// What came of it. Times in milliseconds, one for each round.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct SingletonReport {
     pub(super) ok: bool,
     nodes: u32,
     lease_ms: f64,
@@ -51,7 +52,7 @@ pub(crate) struct Report {
     overlaps: usize,
 }
 
-struct Node {
+struct RunProcess {
     name: String,
     child: OwnedChild,
 }
@@ -62,7 +63,7 @@ struct Demo<'a> {
     lease: Duration,
     logs: PathBuf,
     file: PathBuf,
-    nodes: Vec<Node>,
+    nodes: Vec<RunProcess>,
     clock: Clock,
 }
 
@@ -78,20 +79,29 @@ fn at_boot(clock: &Clock) -> u64 {
 }
 
 /// Runs it, and says what came of it.
-pub(crate) fn tell(store: &str, nodes: u32, rounds: u32, lease: Duration, logs: PathBuf) -> Result<Report> {
+pub(crate) fn tell(
+    store: &str,
+    nodes: u32,
+    rounds: u32,
+    lease: Duration,
+    logs: PathBuf,
+) -> Result<SingletonReport> {
     let file = logs.join("witness");
-    // A cluster of its own, so that it does not matter what else the store holds.
-    let cluster = format!("demo-{}-{}", std::process::id(), now_ns());
+    let (cluster, _) = own_cluster("demo");
     let mut demo = Demo { store, cluster, lease, logs, file, nodes: Vec::new(), clock: Clock::boot() };
-    let progress = Progress::of(1 + 3 * u64::from(rounds));
+    let progress = DemoProgress::of(1 + 3 * u64::from(rounds));
     progress.begin(&format!("starting {nodes} nodes that would all run one program"));
     for number in 1..=nodes {
         demo.launch(&format!("n{number}"))?;
     }
     #[expect(clippy::cast_precision_loss)]
     let as_ms = |duration: Duration| duration.as_micros() as f64 / 1e3;
-    let mut report =
-        Report { nodes, lease_ms: as_ms(lease), poll_ms: as_ms(lease / 5 + lease / 10), ..Report::default() };
+    let mut report = SingletonReport {
+        nodes,
+        lease_ms: as_ms(lease),
+        poll_ms: as_ms(lease / 5 + lease / 10),
+        ..SingletonReport::default()
+    };
     let mut holder = demo.next(0)?;
     for round in 1..=rounds {
         progress.begin(&format!("round {round}: killing {} (SIGKILL)", holder.member));
@@ -115,11 +125,11 @@ pub(crate) fn tell(store: &str, nodes: u32, rounds: u32, lease: Duration, logs: 
 
         progress.begin(&format!("round {round}: pausing {} (SIGSTOP)", holder.member));
         let (store, scratch, clock) = (demo.store, format!("callsign-{}", demo.cluster), demo.clock.clone());
-        let at = pause(&mut demo.node(&holder.member)?.child, store, &scratch, || at_boot(&clock))?;
+        let at = pause(&demo.node(&holder.member)?.child, store, &scratch, || at_boot(&clock))?;
         let next = demo.next(holder.at)?;
         report.paused_to_next_ms.push(ms(at, next.at));
         report.paused_gap_ms.push(ms(demo.last_act(holder.pid)?, next.at));
-        go_on(&mut demo.node(&holder.member)?.child)?;
+        go_on(&demo.node(&holder.member)?.child)?;
         holder = next;
     }
     progress.finish();
@@ -165,11 +175,11 @@ impl Demo<'_> {
             command.args(["/proc/self/exe", "witness", "--file"]).arg(&self.file);
             command.stdout(Stdio::null()).stderr(log);
         })?;
-        self.nodes.push(Node { name: name.to_owned(), child });
+        self.nodes.push(RunProcess { name: name.to_owned(), child });
         Ok(())
     }
 
-    fn node(&mut self, name: &str) -> Result<&mut Node> {
+    fn node(&mut self, name: &str) -> Result<&mut RunProcess> {
         self.nodes
             .iter_mut()
             .find(|node| node.name == name)
@@ -203,7 +213,7 @@ impl Demo<'_> {
 }
 
 /// The report for people.
-pub(crate) fn summary(report: &Report, elapsed: Duration, colours: Colours) -> String {
+pub(crate) fn summary(report: &SingletonReport, elapsed: Duration, colours: Colours) -> String {
     let times = |times: &[f64]| {
         let all: Vec<_> = times.iter().map(|ms| format!("{ms:.0}")).collect();
         if all.is_empty() { "-".to_owned() } else { all.join(", ") + " ms" }
@@ -301,16 +311,16 @@ mod tests {
 
     #[test]
     fn the_summary_has_the_times_of_all_rounds_and_the_verdict() {
-        let mut report = Report {
+        let mut report = SingletonReport {
             ok: true,
             nodes: 3,
             lease_ms: 3000.0,
             poll_ms: 900.0,
             killed_to_next_ms: vec![1.4, 2.6],
             starts: 4,
-            ..Report::default()
+            ..SingletonReport::default()
         };
-        let told = |report: &Report| summary(report, Duration::from_millis(2500), Colours::off());
+        let told = |report: &SingletonReport| summary(report, Duration::from_millis(2500), Colours::off());
         let text = told(&report);
         for (what, value) in [
             ("nodes", "  3"),

@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    Progress, Report,
-    cluster::{Cluster, Node, Row},
+    DemoProgress, DemoReport,
+    cluster::{DemoCluster, DemoNode, DemoRow},
 };
 use crate::measure::as_ms;
 
@@ -19,8 +19,8 @@ const LEAVE: Duration = Duration::from_secs(20);
 /// How many steps it has.
 const STEPS: u64 = 7;
 
-pub(super) fn tell(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
-    let progress = Progress::of(STEPS);
+pub(super) fn tell(cluster: &mut DemoCluster, report: &mut DemoReport) -> Result<()> {
+    let progress = DemoProgress::of(STEPS);
     progress.begin(&format!("starting {} nodes", report.nodes));
     for number in 1..=report.nodes {
         cluster.start(&format!("n{number}"))?;
@@ -90,7 +90,7 @@ fn shares(names: u32, nodes: u32) -> Vec<u32> {
 }
 
 /// Every node knows the same names, with the same holders and tokens.
-fn agreed_rows(cluster: &Cluster, report: &mut Report) -> Result<Vec<Row>> {
+fn agreed_rows(cluster: &DemoCluster, report: &mut DemoReport) -> Result<Vec<DemoRow>> {
     let mut rows = cluster.on_all(|_, node| node.rows())?.into_iter();
     let first = rows.next().context("there is no node")?;
     report.check("all_nodes_agree_on_every_name", rows.all(|others| others == first));
@@ -98,7 +98,7 @@ fn agreed_rows(cluster: &Cluster, report: &mut Report) -> Result<Vec<Row>> {
 }
 
 /// All nodes know the same leader: as soon as they do, within a deadline.
-fn agreed_leader(cluster: &Cluster) -> Result<(String, u64)> {
+fn agreed_leader(cluster: &DemoCluster) -> Result<(String, u64)> {
     let mut agreed = None;
     cluster.nodes[0].until("all to know one leader", || {
         let mut leaders = cluster.on_all(|_, node| node.leader())?;
@@ -109,7 +109,7 @@ fn agreed_leader(cluster: &Cluster) -> Result<(String, u64)> {
     agreed.context("there is no leader")
 }
 
-fn refuses_what_is_taken(cluster: &Cluster, report: &mut Report, shares: &[u32]) -> Result<()> {
+fn refuses_what_is_taken(cluster: &DemoCluster, report: &mut DemoReport, shares: &[u32]) -> Result<()> {
     let nodes = &cluster.nodes;
     for (index, node) in nodes.iter().enumerate().filter(|(index, _)| shares[*index] > 0) {
         let asker = &nodes[(index + 1) % nodes.len()];
@@ -121,7 +121,7 @@ fn refuses_what_is_taken(cluster: &Cluster, report: &mut Report, shares: &[u32])
 }
 
 /// Each node calls an actor of every other node that holds a name, by that name.
-fn call_across(cluster: &Cluster, report: &mut Report, rows: &[Row]) -> Result<()> {
+fn call_across(cluster: &DemoCluster, report: &mut DemoReport, rows: &[DemoRow]) -> Result<()> {
     // One name of each node, and the last one, so that it differs from what others look at.
     let of_each: BTreeMap<&str, &str> =
         rows.iter().map(|row| (row.node.as_str(), row.name.as_str())).collect();
@@ -138,7 +138,7 @@ fn call_across(cluster: &Cluster, report: &mut Report, rows: &[Row]) -> Result<(
 }
 
 /// Kills the leader, and measures until a survivor serves and all survivors have freed the names.
-fn kill(cluster: &mut Cluster, report: &mut Report, leader: &str) -> Result<()> {
+fn kill(cluster: &mut DemoCluster, report: &mut DemoReport, leader: &str) -> Result<()> {
     let index =
         cluster.nodes.iter().position(|node| node.name == leader).context("the leader is none of ours")?;
     let mut victim = cluster.nodes.remove(index);
@@ -146,7 +146,7 @@ fn kill(cluster: &mut Cluster, report: &mut Report, leader: &str) -> Result<()> 
     let (acknowledged, freed) = std::thread::scope(|scope| {
         let survivor = &cluster.nodes[0];
         let acknowledged = scope.spawn(|| survivor.register_at_last("after-the-kill"));
-        let freed = cluster.on_all(|_, node: &Node| node.await_none_of(leader));
+        let freed = cluster.on_all(|_, node: &DemoNode| node.await_none_of(leader));
         (acknowledged.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked"))), freed)
     });
     report.check("a_survivor_registers_after_the_kill", acknowledged.is_ok());
@@ -157,8 +157,8 @@ fn kill(cluster: &mut Cluster, report: &mut Report, leader: &str) -> Result<()> 
 }
 
 /// What the kill may change, and what not.
-fn compare(report: &mut Report, before: &[Row], after: &[Row], dead: &str, heir: &str) {
-    let now: BTreeMap<&str, &Row> = after.iter().map(|row| (row.name.as_str(), row)).collect();
+fn compare(report: &mut DemoReport, before: &[DemoRow], after: &[DemoRow], dead: &str, heir: &str) {
+    let now: BTreeMap<&str, &DemoRow> = after.iter().map(|row| (row.name.as_str(), row)).collect();
     let (lost, kept): (Vec<_>, Vec<_>) = before.iter().partition(|row| row.node == dead);
     let untouched = kept.iter().all(|row| now.get(row.name.as_str()) == Some(row));
     report.check("no_name_of_a_survivor_is_lost_or_changed", untouched);
@@ -168,7 +168,7 @@ fn compare(report: &mut Report, before: &[Row], after: &[Row], dead: &str, heir:
     report.check("fencing_tokens_only_grow", grown);
 }
 
-fn leave(cluster: &mut Cluster, report: &mut Report) -> Result<()> {
+fn leave(cluster: &mut DemoCluster, report: &mut DemoReport) -> Result<()> {
     for node in &cluster.nodes {
         node.child.terminate()?;
     }
@@ -203,8 +203,8 @@ mod tests {
         assert_eq!(shares(1000, 7).iter().sum::<u32>(), 1000);
     }
 
-    fn row(name: &str, node: &str, token: u64) -> Row {
-        Row { name: name.to_owned(), node: node.to_owned(), incarnation: 1, token }
+    fn row(name: &str, node: &str, token: u64) -> DemoRow {
+        DemoRow { name: name.to_owned(), node: node.to_owned(), incarnation: 1, token }
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
             (vec![row("a/0", "c", 3), row("b/0", "b", 2)], true, true, false),
             (vec![row("b/0", "b", 2)], false, true, false),
         ] {
-            let mut report = Report::default();
+            let mut report = DemoReport::default();
             compare(&mut report, &before, &after, "a", "b");
             let expected = BTreeMap::from([
                 ("fencing_tokens_only_grow", grown),
@@ -246,7 +246,7 @@ mod tests {
                 answered_by("a", Router::new().route("/register", granting)),
                 answered_by("b", Router::new().route("/register", refusing)),
             ]);
-            let mut report = Report::default();
+            let mut report = DemoReport::default();
             refuses_what_is_taken(&cluster, &mut report, &[1, 0]).unwrap();
             let expected = BTreeMap::from([("a_taken_name_is_refused_and_its_holder_named", holds)]);
             assert_eq!(report.checks, expected);
@@ -262,7 +262,7 @@ mod tests {
         let rows = [row("a/0", "a", 1), row("b/0", "b", 2)];
         for (reached_by_b, holds) in [("a", true), ("b", false)] {
             let cluster = of(vec![answering("b", "a"), answering(reached_by_b, "b")]);
-            let mut report = Report::default();
+            let mut report = DemoReport::default();
             call_across(&cluster, &mut report, &rows).unwrap();
             assert_eq!(report.checks, BTreeMap::from([("actors_answer_calls_by_name_across_nodes", holds)]));
         }
@@ -283,7 +283,7 @@ mod tests {
             answered_by("b", Router::new().route("/register", register()).route("/count", free)),
             answered_by("c", Router::new().route("/register", register()).route("/count", late)),
         ]);
-        let mut report = Report::default();
+        let mut report = DemoReport::default();
         kill(&mut cluster, &mut report, "a").unwrap();
         assert_eq!(cluster.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>(), ["b", "c"]);
         assert!(report.checks.values().all(|holds| *holds) && report.checks.len() == 2);

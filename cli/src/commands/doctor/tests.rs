@@ -11,9 +11,9 @@ use futures::future::BoxFuture;
 
 use super::*;
 
-fn of(findings: &[(&'static str, Verdict)]) -> Report {
+fn of(findings: &[(&'static str, Verdict)]) -> DoctorReport {
     let findings = findings.iter().map(|(check, verdict)| Finding::new(check, *verdict, "said"));
-    Report { findings: findings.collect(), ..Report::default() }
+    DoctorReport { findings: findings.collect(), ..DoctorReport::default() }
 }
 
 #[test]
@@ -31,7 +31,7 @@ async fn a_store_whose_connections_come_up_late_is_waited_for() {
     let memory = MemoryStore::new();
     let store: SharedStore = std::sync::Arc::new(memory.connect("doctor"));
     memory.outage_for_all();
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     let look = attempt(&store, &mut report);
     let comes_up = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -46,17 +46,17 @@ async fn a_store_that_goes_away_in_the_middle_is_unknown_and_not_well() {
     let memory = MemoryStore::new();
     let store: SharedStore = std::sync::Arc::new(memory.connect("doctor"));
     memory.outage_for_all();
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     attempt(&store, &mut report).await;
     assert_eq!(report.verdict(), Verdict::Unknown, "{:?}", report.findings);
     memory.heal_all();
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     attempt(&store, &mut report).await;
     assert_eq!(report.verdict(), Verdict::Ok, "{:?}", report.findings);
     assert!(report.commit.is_some());
 }
 
-fn verdicts(report: &Report) -> Vec<(&'static str, Verdict)> {
+fn verdicts(report: &DoctorReport) -> Vec<(&'static str, Verdict)> {
     report.findings.iter().map(|finding| (finding.check, finding.verdict)).collect()
 }
 
@@ -65,7 +65,7 @@ fn a_file_that_was_taken_away_from_its_nodes_is_a_failure_and_nothing_is_made_in
     let files = tempfile::tempdir().unwrap();
     let at = |name: &str| files.path().join(name);
     let look = |name: &str| {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         diagnose(&format!("sqlite:{}?synchronous=normal", at(name).display()), &mut report).unwrap();
         report
     };
@@ -113,7 +113,7 @@ impl Store for Filling {
 async fn commits_that_fail_in_the_middle_are_said_and_so_is_what_may_be_left() {
     let (memory, asked) = (MemoryStore::new(), AtomicUsize::new(0));
     let store: SharedStore = Arc::new(Filling { memory, room: 5, asked });
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     attempt(&store, &mut report).await;
     let expected = [
         ("reads", Verdict::Ok),
@@ -130,14 +130,14 @@ async fn nothing_more_is_tried_with_a_store_that_cannot_be_read() {
     let memory = MemoryStore::new();
     memory.outage_for_all();
     let store: SharedStore = Arc::new(memory);
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     attempt(&store, &mut report).await;
     assert_eq!(verdicts(&report), [("reads", Verdict::Unknown)]);
 }
 
 #[test]
 fn a_report_names_the_store_and_has_the_figures_and_each_thing_once() {
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     diagnose("memory:", &mut report).unwrap();
     assert_eq!(report.verdict(), Verdict::Warning, "it is of one process: {:?}", report.findings);
     let reached = report.findings.iter().filter(|finding| finding.check == "reach");
@@ -147,7 +147,7 @@ fn a_report_names_the_store_and_has_the_figures_and_each_thing_once() {
     let body = as_json(&report);
     assert_eq!(body["store"], "memory:");
     assert!(body["commit_p50_us"].is_f64() && body["commit_max_us"].is_f64(), "{body}");
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     diagnose("mysql:there", &mut report).unwrap();
     assert_eq!(verdicts(&report), [("url", Verdict::Usage)]);
     assert!(as_json(&report)["store"].is_null());
@@ -157,7 +157,7 @@ fn a_report_names_the_store_and_has_the_figures_and_each_thing_once() {
 fn people_read_what_to_do_where_something_is_wrong_and_what_it_comes_to() {
     let words = |verdict| {
         let finding = Finding::new("fence", verdict, "was\ttried").advise("do it\nnow");
-        in_words(&Report { findings: vec![finding], ..Report::default() })
+        in_words(&DoctorReport { findings: vec![finding], ..DoctorReport::default() })
     };
     let advice = " ".repeat(21) + " -> do it\\nnow\n";
     assert_eq!(words(Verdict::Ok), "ok       fence        was\\ttried\nAll is well.\n");

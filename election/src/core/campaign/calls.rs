@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_store::{ids::Nonce, planted, time::Time};
 
-use super::{CallId, Core, Effect, Input, Lifecycle, Listening, Seat};
+use super::{CallId, CampaignSeat, Core, Effect, Input, Lifecycle, Listening};
 use crate::{
     core::campaign::{event::CampaignEventKind, status::Trouble},
     oracle::{Attempt, Denial, Fault, Reaction, Refusal, Verdict},
@@ -88,7 +88,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     pub(super) fn act_as_leader(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
         self.end_tidying(now, out);
-        let Seat::Held(held) = &self.seat else { return };
+        let CampaignSeat::Held(held) = &self.seat else { return };
         if self.call.is_some() {
             return;
         }
@@ -209,7 +209,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         out: &mut Vec<Effect<F>>,
     ) {
         match verdict {
-            Verdict::Granted(grant) if matches!(self.seat, Seat::Held(_)) => {
+            Verdict::Granted(grant) if matches!(self.seat, CampaignSeat::Held(_)) => {
                 self.refreshed(now, grant, anchor, out);
             }
             Verdict::Granted(grant) => self.granted(now, grant, anchor, out),
@@ -219,7 +219,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     fn denied(&mut self, now: Time, kind: Kind, denial: Denial, out: &mut Vec<Effect<F>>) {
         let Denial { why, leader, retry_in } = denial;
-        let is_held = matches!(self.seat, Seat::Held(_));
+        let is_held = matches!(self.seat, CampaignSeat::Held(_));
         if is_held || kind == Kind::Claim {
             self.retry_in = retry_in;
             self.revoked = None;
@@ -281,7 +281,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         self.trouble = Some(Trouble::Fault(fault.clone()));
         self.emit(now, CampaignEventKind::of(fault), out);
         self.listening = Listening::Open;
-        if let Seat::Held(held) = &mut self.seat {
+        if let CampaignSeat::Held(held) = &mut self.seat {
             // Several tries in what is left, the last close to its end.
             let pause = pause.min(held.until.left(now) / 4).max(self.config.timing.backoff);
             held.refresh_at = Some(now + pause);

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{Asked, Core, Effect, Held, Listening, Lost, Releasing, RunId, Seat, Work, role::Tidying};
+use super::{
+    Asked, CampaignSeat, Core, Effect, Held, Listening, Lost, Releasing, RunId, Work, role::Tidying,
+};
 use crate::{
     core::campaign::{
         Until,
@@ -78,7 +80,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 self.failures = self.failures.saturating_add(1);
                 self.trouble = Some(Trouble::Unusable(why));
                 let lost = if self.is_stopping() { Lost::Shutdown } else { Lost::TrustLapsed };
-                self.seat = Seat::Releasing(Releasing::new(now, grant, why.trusted(now), lost));
+                self.seat = CampaignSeat::Releasing(Releasing::new(now, grant, why.trusted(now), lost));
                 self.emit(now, CampaignEventKind::UnusableGrant { why }, out);
                 return;
             }
@@ -89,7 +91,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             let lost = if self.is_stopping() { Lost::Shutdown } else { Lost::ResignRequested };
             self.lost = Some(lost);
             self.leader = None;
-            self.seat = Seat::Releasing(Releasing::new(now, grant, worth.until, lost));
+            self.seat = CampaignSeat::Releasing(Releasing::new(now, grant, worth.until, lost));
             self.emit(now, CampaignEventKind::Claimed, out);
             self.emit(now, CampaignEventKind::Lost { why: lost }, out);
             return;
@@ -98,7 +100,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         out.push(Effect::Trust { grant: grant.clone(), until });
         let work = Work::Waiting { at: now, attempt: 1, run: RunId(self.runs) };
         let tidying = Tidying::NotYet;
-        self.seat = Seat::Held(Held { grant, until, refresh_at, anchor, patience, work, tidying });
+        self.seat = CampaignSeat::Held(Held { grant, until, refresh_at, anchor, patience, work, tidying });
         self.listening = Listening::Open;
         self.emit(now, CampaignEventKind::Claimed, out);
         if let Some(other) = other {
@@ -109,7 +111,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     /// A grant came while a term is held.
     pub(super) fn refreshed(&mut self, now: Time, grant: Grant<F>, anchor: Time, out: &mut Vec<Effect<F>>) {
         let worth = self.judge(now, &grant, anchor);
-        let Seat::Held(held) = &mut self.seat else { return };
+        let CampaignSeat::Held(held) = &mut self.seat else { return };
         if grant.term != held.grant.term {
             // The term is over, and the new one was won without the role: it is given back.
             let why = Unusable::OtherTerm;

@@ -7,7 +7,7 @@
 
 use callsign_store::{planted, time::Time};
 
-use super::{Core, Effect, Kind, Lifecycle, Lost, OnLoss, Release, Seat};
+use super::{CampaignSeat, Core, Effect, Kind, Lifecycle, Lost, OnLoss, Release};
 use crate::{core::campaign::event::CampaignEventKind, oracle::Fault};
 
 /// A campaign without a term that leaves.
@@ -41,12 +41,12 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let since = self.ends_since.filter(|_| is_late).unwrap_or(now);
         let most = since + self.config.abdicate_time();
         let end = most.min(now + tries.first().copied().unwrap_or_default());
-        self.seat = Seat::Leaving(Leaving { why, tried: 0, end, next_at: now });
+        self.seat = CampaignSeat::Leaving(Leaving { why, tried: 0, end, next_at: now });
         self.act_on_leaving(now, out);
     }
 
     pub(super) fn act_on_leaving(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
-        let Seat::Leaving(leaving) = &mut self.seat else { return };
+        let CampaignSeat::Leaving(leaving) = &mut self.seat else { return };
         if self.call.is_some() || now < leaving.next_at {
             return;
         }
@@ -62,7 +62,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     /// It has left. Whether a term of it was there, which it did not know to have, or could not give back before.
     pub(super) fn left(&mut self, now: Time, was_there: bool, out: &mut Vec<Effect<F>>) {
-        let Seat::Leaving(leaving) = &self.seat else { return };
+        let CampaignSeat::Leaving(leaving) = &self.seat else { return };
         let why = leaving.why;
         if was_there {
             self.release = Release::Released;
@@ -72,7 +72,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     pub(super) fn leaving_failed(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
-        let Seat::Leaving(leaving) = &self.seat else { return };
+        let CampaignSeat::Leaving(leaving) = &self.seat else { return };
         let why = leaving.why;
         let pause = self.backoff(leaving.tried);
         if now + pause >= leaving.end || matches!(fault, Fault::Fatal(_)) {
@@ -80,7 +80,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             self.finish(why, out);
             return;
         }
-        let Seat::Leaving(leaving) = &mut self.seat else { return };
+        let CampaignSeat::Leaving(leaving) = &mut self.seat else { return };
         leaving.next_at = now + pause;
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{CallId, Core, Effect, Kind, Listening, Lost, Release, Seat, Told};
+use super::{CallId, CampaignSeat, Core, Effect, Kind, Listening, Lost, Release, ToldLeader};
 use crate::{
     core::campaign::{OnLoss, Until, event::CampaignEventKind, status::Trouble},
     oracle::{Fault, Grant},
@@ -45,7 +45,7 @@ pub(super) struct Left {
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
     pub(super) fn act_on_release(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
-        let Seat::Releasing(releasing) = &mut self.seat else { return };
+        let CampaignSeat::Releasing(releasing) = &mut self.seat else { return };
         if self.call.is_some() || now < releasing.next_at {
             return;
         }
@@ -78,7 +78,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             return;
         }
         match answer {
-            Ok(was_there) if matches!(self.seat, Seat::Leaving(_)) => self.left(now, was_there, out),
+            Ok(was_there) if matches!(self.seat, CampaignSeat::Leaving(_)) => self.left(now, was_there, out),
             Ok(was_there) => {
                 self.release = if was_there { Release::Released } else { Release::WasGone };
                 self.left = None;
@@ -90,14 +90,14 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     pub(super) fn abdication_failed(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
-        if matches!(self.seat, Seat::Leaving(_)) {
+        if matches!(self.seat, CampaignSeat::Leaving(_)) {
             self.leaving_failed(now, fault, out);
             return;
         }
         let tries = &self.config.abdicate_tries;
-        let Seat::Releasing(releasing) = &mut self.seat else { return };
+        let CampaignSeat::Releasing(releasing) = &mut self.seat else { return };
         releasing.is_uncertain |= matches!(fault, Fault::Transient { maybe_committed: true, .. });
-        let Seat::Releasing(releasing) = &self.seat else { return };
+        let CampaignSeat::Releasing(releasing) = &self.seat else { return };
         let pause = self.backoff(u32::try_from(releasing.tried).unwrap_or(u32::MAX));
         let end = releasing.since + self.config.abdicate_time();
         let is_last = releasing.tried >= tries.len() || now + pause >= end;
@@ -105,12 +105,12 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             self.not_released(now, fault, out);
             return;
         }
-        let Seat::Releasing(releasing) = &mut self.seat else { return };
+        let CampaignSeat::Releasing(releasing) = &mut self.seat else { return };
         releasing.next_at = now + pause;
     }
 
     fn not_released(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
-        let Seat::Releasing(releasing) = &self.seat else { return };
+        let CampaignSeat::Releasing(releasing) = &self.seat else { return };
         // A last try that failed for certain says nothing about those before it.
         let fault = match fault {
             Fault::Transient { cause, .. } | Fault::Fatal(cause) if releasing.is_uncertain => {
@@ -125,7 +125,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     fn released(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
-        let Seat::Releasing(releasing) = &self.seat else { return };
+        let CampaignSeat::Releasing(releasing) = &self.seat else { return };
         let why = releasing.why;
         let is_forced = matches!(why, Lost::ResignRequested | Lost::RoleFailed);
         let goes_on = !self.is_stopping() && self.config.on_loss == OnLoss::Follow;
@@ -151,7 +151,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     pub(super) fn rivals_known(&mut self, now: Time, others: bool, out: &mut Vec<Effect<F>>) {
-        let Seat::Releasing(releasing) = &self.seat else { return };
+        let CampaignSeat::Releasing(releasing) = &self.seat else { return };
         let why = releasing.why;
         if others {
             self.rest_until = now + self.cool_down(why);
@@ -169,8 +169,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     /// The term is over, and all that belonged to it.
     pub(super) fn end_term(&mut self, now: Time, why: Lost, out: &mut Vec<Effect<F>>) {
         // What it gave back itself, it does not take as news.
-        let is_own = matches!(&self.seat, Seat::Releasing(_));
-        self.seat = Seat::Vacant;
+        let is_own = matches!(&self.seat, CampaignSeat::Releasing(_));
+        self.seat = CampaignSeat::Vacant;
         self.revoked = None;
         if !planted!("campaign-request-outlives-its-term") {
             self.asked = None;
@@ -204,8 +204,11 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     /// Tells the role who leads, if that is news.
     pub(super) fn follow(&mut self, out: &mut Vec<Effect<F>>) {
-        let told = Told(self.leader.clone());
-        if self.told.as_ref() != Some(&told) && !self.is_stopping() && matches!(self.seat, Seat::Vacant) {
+        let told = ToldLeader(self.leader.clone());
+        if self.told.as_ref() != Some(&told)
+            && !self.is_stopping()
+            && matches!(self.seat, CampaignSeat::Vacant)
+        {
             self.told = Some(told);
             out.push(Effect::Follow { leader: self.leader.clone() });
         }

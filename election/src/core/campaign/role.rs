@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{Core, Effect, Listening, Lost, Release, Releasing, RunId, Seat, Transition, Until};
+use super::{CampaignSeat, Core, Effect, Listening, Lost, Release, Releasing, RunId, Transition, Until};
 use crate::{
     core::campaign::{OnLoss, event::CampaignEventKind, status::Trouble},
     oracle::Grant,
@@ -80,7 +80,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     pub(super) fn act_on_role(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
         let ends = self.ends();
         match &mut self.seat {
-            Seat::Held(held) => match held.work {
+            CampaignSeat::Held(held) => match held.work {
                 Work::Waiting { at, attempt, .. } if at <= now => {
                     self.runs += 1;
                     let (run, until) = (RunId(self.runs), now + self.config.activate_timeout);
@@ -95,13 +95,13 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                 }
                 _ => {}
             },
-            Seat::Ending(ending) if !ending.aborting && ending.until <= now => {
+            CampaignSeat::Ending(ending) if !ending.aborting && ending.until <= now => {
                 ending.aborting = true;
                 ending.until = now + self.config.timing.stop_budget.max(LEAST_TO_ABORT);
                 out.push(Effect::Abort { run: ending.run });
             }
             // It blocks its thread, and may still work: the seat is not given back, and the end is not waited for.
-            Seat::Ending(ending) if ends && ending.until <= now => {
+            CampaignSeat::Ending(ending) if ends && ending.until <= now => {
                 let why = ending.why;
                 self.release = Release::RoleStuck;
                 self.finish(why, out);
@@ -117,7 +117,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         answer: Result<(), Abort>,
         out: &mut Vec<Effect<F>>,
     ) {
-        let Seat::Held(held) = &mut self.seat else { return };
+        let CampaignSeat::Held(held) = &mut self.seat else { return };
         let Work::Activating { run, attempt, since, .. } = held.work else { return };
         if run != id {
             return;
@@ -131,7 +131,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
             }
             Err(Abort(reason)) => {
                 let pause = self.backoff(attempt);
-                let Seat::Held(held) = &mut self.seat else { return };
+                let CampaignSeat::Held(held) = &mut self.seat else { return };
                 held.work = Work::Waiting { at: now + pause, attempt: attempt + 1, run };
                 self.trouble = Some(Trouble::Role(reason.clone()));
                 self.emit(now, CampaignEventKind::RoleActivateFailed { attempt, reason }, out);
@@ -143,7 +143,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     pub(super) fn role_exited(&mut self, now: Time, id: RunId, reason: String, out: &mut Vec<Effect<F>>) {
-        let Seat::Held(held) = &self.seat else { return };
+        let CampaignSeat::Held(held) = &self.seat else { return };
         if matches!(held.work, Work::Active { run, .. } if run == id) {
             self.trouble = Some(Trouble::Role(reason.clone()));
             self.emit(now, CampaignEventKind::RoleExited { reason }, out);
@@ -153,7 +153,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     /// The term that is held is over for this member: lapse, tell, stop the role.
     pub(super) fn lose(&mut self, now: Time, why: Lost, give_back: bool, out: &mut Vec<Effect<F>>) {
-        let Seat::Held(held) = &self.seat else { return };
+        let CampaignSeat::Held(held) = &self.seat else { return };
         let give_back = give_back.then(|| (held.grant.clone(), held.until));
         self.lose_for(now, why, give_back, out);
     }
@@ -166,7 +166,9 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         give_back: Option<(Grant<F>, Until)>,
         out: &mut Vec<Effect<F>>,
     ) {
-        let Seat::Held(held) = std::mem::replace(&mut self.seat, Seat::Vacant) else { return };
+        let CampaignSeat::Held(held) = std::mem::replace(&mut self.seat, CampaignSeat::Vacant) else {
+            return;
+        };
         // What it was about to learn of that term does not matter any more.
         self.abandon(out);
         self.unsettled = None;
@@ -183,7 +185,8 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let (Work::Waiting { run, .. } | Work::Activating { run, .. } | Work::Active { run, .. }) = held.work;
         let grant = held.grant;
         let until = now + budget;
-        self.seat = Seat::Ending(Ending { why, grant, give_back, run, since: now, until, aborting: false });
+        self.seat =
+            CampaignSeat::Ending(Ending { why, grant, give_back, run, since: now, until, aborting: false });
         out.push(Effect::Lapse);
         self.emit(now, CampaignEventKind::Lost { why }, out);
         if self.leading {
@@ -217,7 +220,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     pub(super) fn role_stopped(&mut self, now: Time, id: RunId, out: &mut Vec<Effect<F>>) {
         // If it is being aborted, that is what ends it.
-        if let Seat::Ending(ending) = &self.seat
+        if let CampaignSeat::Ending(ending) = &self.seat
             && ending.run == id
             && !ending.aborting
         {
@@ -227,7 +230,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
     }
 
     pub(super) fn role_aborted(&mut self, now: Time, id: RunId, out: &mut Vec<Effect<F>>) {
-        if let Seat::Ending(ending) = &self.seat
+        if let CampaignSeat::Ending(ending) = &self.seat
             && ending.run == id
             && ending.aborting
         {
@@ -238,10 +241,12 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     /// Only now the seat may be another's.
     fn role_ended(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
-        let Seat::Ending(ending) = std::mem::replace(&mut self.seat, Seat::Vacant) else { return };
+        let CampaignSeat::Ending(ending) = std::mem::replace(&mut self.seat, CampaignSeat::Vacant) else {
+            return;
+        };
         match ending.give_back {
             Some((grant, trusted)) => {
-                self.seat = Seat::Releasing(Releasing::new(now, grant, trusted, ending.why));
+                self.seat = CampaignSeat::Releasing(Releasing::new(now, grant, trusted, ending.why));
             }
             None => self.end_term(now, ending.why, out),
         }

@@ -2,7 +2,7 @@
 
 use callsign_store::{ids::Epoch, planted, time::Time};
 
-use super::{Asked, Core, Effect, Kind, Listening, Lost, Seat};
+use super::{Asked, CampaignSeat, Core, Effect, Kind, Listening, Lost};
 use crate::oracle::Signal;
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
@@ -31,7 +31,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         let pause = if self.failures > 0 { op } else { std::time::Duration::ZERO };
         let soon = now + pause + self.draw.below(spread);
         match &mut self.seat {
-            Seat::Vacant => {
+            CampaignSeat::Vacant => {
                 if let Some(poll_at) = &mut self.poll_at {
                     self.listening = Listening::Signalled;
                     *poll_at = soon.min(*poll_at);
@@ -39,26 +39,26 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
                     self.poll_at = Some(soon);
                 }
             }
-            Seat::Held(held) => {
+            CampaignSeat::Held(held) => {
                 self.listening = Listening::Signalled;
                 // Its own refreshes may be what wakes it: not more often than some times as often as it would.
                 let soon = soon.max(held.anchor + gap);
                 held.refresh_at = Some(held.refresh_at.map_or(soon, |at| at.min(soon)));
             }
-            Seat::Ending(_) | Seat::Releasing(_) | Seat::Leaving(_) => {}
+            CampaignSeat::Ending(_) | CampaignSeat::Releasing(_) | CampaignSeat::Leaving(_) => {}
         }
     }
 
     fn resign_requested(&mut self, now: Time, epoch: Option<Epoch>, out: &mut Vec<Effect<F>>) {
         match &self.seat {
-            Seat::Held(held) if epoch.is_none_or(|epoch| epoch == held.grant.term.epoch) => {
+            CampaignSeat::Held(held) if epoch.is_none_or(|epoch| epoch == held.grant.term.epoch) => {
                 self.lose(now, Lost::ResignRequested, true, out);
                 if planted!("campaign-request-outlives-its-term") {
                     self.asked = Some(Asked(epoch));
                 }
             }
             // The grant that it is about may still be on its way here.
-            Seat::Vacant if epoch.is_some() && self.is_claiming() => self.asked = Some(Asked(epoch)),
+            CampaignSeat::Vacant if epoch.is_some() && self.is_claiming() => self.asked = Some(Asked(epoch)),
             _ if planted!("campaign-request-outlives-its-term") => self.asked = Some(Asked(epoch)),
             _ => {}
         }
@@ -66,9 +66,11 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     fn revoked(&mut self, now: Time, epoch: Epoch, out: &mut Vec<Effect<F>>) {
         match &self.seat {
-            Seat::Held(held) if held.grant.term.epoch == epoch => self.lose(now, Lost::Denied, false, out),
-            Seat::Vacant if self.is_claiming() => self.revoked = Some(epoch),
-            Seat::Vacant => self.wake(now),
+            CampaignSeat::Held(held) if held.grant.term.epoch == epoch => {
+                self.lose(now, Lost::Denied, false, out);
+            }
+            CampaignSeat::Vacant if self.is_claiming() => self.revoked = Some(epoch),
+            CampaignSeat::Vacant => self.wake(now),
             _ => {}
         }
     }

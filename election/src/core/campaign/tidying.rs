@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use callsign_store::{planted, time::Time};
 
-use super::{CallId, Core, Effect, Held, Kind, Seat, role::Tidying};
+use super::{CallId, CampaignSeat, Core, Effect, Held, Kind, role::Tidying};
 use crate::{core::campaign::event::CampaignEventKind, oracle::Fault};
 
 impl<F: Clone + PartialEq + 'static> Core<F> {
@@ -29,7 +29,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     /// Ends it if anything else is to be asked. It is asked for again after that.
     pub(super) fn end_tidying(&mut self, now: Time, out: &mut Vec<Effect<F>>) {
-        let Seat::Held(held) = &self.seat else { return };
+        let CampaignSeat::Held(held) = &self.seat else { return };
         let is_due = held.refresh_at.is_some_and(|at| at <= now) || self.infos > 0;
         if is_due && self.is_tidying() && !planted!("campaign-sweep-instead-of-refresh") {
             self.abandon(out);
@@ -48,7 +48,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
         }
         match answer {
             Ok(again) => {
-                let Seat::Held(held) = &mut self.seat else { return };
+                let CampaignSeat::Held(held) = &mut self.seat else { return };
                 held.tidying = again.map_or(Tidying::Never, |after| Tidying::At(now + after));
             }
             Err(fault) => self.tidying_failed(now, fault, out),
@@ -57,7 +57,7 @@ impl<F: Clone + PartialEq + 'static> Core<F> {
 
     /// Asked for again, after a while.
     pub(super) fn tidying_failed(&mut self, now: Time, fault: Fault, out: &mut Vec<Effect<F>>) {
-        let Seat::Held(held) = &mut self.seat else { return };
+        let CampaignSeat::Held(held) = &mut self.seat else { return };
         held.tidying = Tidying::At(now + self.config.timing.backoff_max);
         self.emit(now, CampaignEventKind::TidyFailed { fault }, out);
     }

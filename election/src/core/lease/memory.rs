@@ -37,7 +37,7 @@ impl<T: PartialEq> Sighting<T> {
 
 /// Since when the member itself has its term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Held {
+struct HeldSince {
     epoch: Epoch,
     /// The start of the last attempt that is known to have been committed: the record is not older.
     since: Time,
@@ -51,7 +51,7 @@ pub struct Memory {
     request: Option<Sighting<Epoch>>,
     rows: BTreeMap<MemberId, Sighting<Value>>,
     registered: Option<Sighting<(Who, Seniority)>>,
-    held: Option<Held>,
+    held: Option<HeldSince>,
     /// The attempt that is being made, and when it was made first.
     trying: Option<(Nonce, Time)>,
     /// Whether the policy ranks all candidates, as far as is known.
@@ -163,7 +163,7 @@ impl Memory {
 
     /// The member has this term, as of an attempt that began at `since`.
     pub(super) fn holds(&mut self, epoch: Epoch, since: Time) {
-        self.held = Some(Held { epoch, since });
+        self.held = Some(HeldSince { epoch, since });
     }
 
     /// The member does not have the term any more.

@@ -68,7 +68,7 @@ pub struct Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Phase {
+enum OperationPhase {
     /// Nothing was read yet, or only the first rows.
     Reading(Option<Box<Snapshot>>),
     Committing(Box<Decided>),
@@ -93,7 +93,7 @@ pub struct Operation {
     who: Option<Who>,
     /// Whether all rows are read.
     all: bool,
-    phase: Phase,
+    phase: OperationPhase,
     /// The start of the present try.
     started: Time,
     tries: u32,
@@ -111,7 +111,7 @@ impl Operation {
             commands,
             who,
             all,
-            phase: Phase::Over,
+            phase: OperationPhase::Over,
             started: Time::ZERO,
             tries: 0,
             unknown: 0,
@@ -148,14 +148,16 @@ impl Operation {
         input: Input,
         events: &mut Vec<LeaseEvent>,
     ) -> Step<Box<Outcome>> {
-        match (std::mem::replace(&mut self.phase, Phase::Over), input) {
-            (Phase::Reading(part), Input::Read(Ok(result))) => match self.take(part, &result) {
+        match (std::mem::replace(&mut self.phase, OperationPhase::Over), input) {
+            (OperationPhase::Reading(part), Input::Read(Ok(result))) => match self.take(part, &result) {
                 Ok(Taken::All(snapshot)) => self.decide(now, memory, *snapshot, events),
                 Ok(Taken::More(reads)) => Step::Read(reads),
                 Err((what, why)) => self.done(Err(ElectionError::Corrupt { what, why })),
             },
-            (Phase::Reading(_), Input::Read(Err(StoreError::Unavailable(why)))) => self.unavailable(why),
-            (Phase::Committing(decided), Input::Commit(outcome)) => match outcome {
+            (OperationPhase::Reading(_), Input::Read(Err(StoreError::Unavailable(why)))) => {
+                self.unavailable(why)
+            }
+            (OperationPhase::Committing(decided), Input::Commit(outcome)) => match outcome {
                 CommitOutcome::Committed(_) => self.committed(now, memory, *decided, events),
                 CommitOutcome::Conflict => self.again(now),
                 CommitOutcome::Unknown => {
@@ -177,7 +179,7 @@ impl Operation {
 
     fn read(&mut self, now: Time) -> Step<Box<Outcome>> {
         self.started = now;
-        self.phase = Phase::Reading(None);
+        self.phase = OperationPhase::Reading(None);
         let mut reads = vec![Read::Key(self.keys.seat()), Read::Key(self.keys.control())];
         reads.extend(self.who.as_ref().map(|who| Read::Key(self.keys.candidate(&who.member))));
         if self.joins() {
@@ -206,7 +208,7 @@ impl Operation {
     }
 
     fn done(&mut self, result: Result<Box<Outcome>, ElectionError>) -> Step<Box<Outcome>> {
-        self.phase = Phase::Over;
+        self.phase = OperationPhase::Over;
         Step::Done(result)
     }
 
@@ -238,7 +240,7 @@ impl Operation {
                 let mut from = last.clone();
                 from.push(0);
                 let range = from..self.keys.candidates().end;
-                self.phase = Phase::Reading(Some(snapshot));
+                self.phase = OperationPhase::Reading(Some(snapshot));
                 Ok(Taken::More(vec![Read::Range { range, limit: CANDIDATES_PAGE }]))
             }
         }
@@ -299,7 +301,7 @@ impl Operation {
         if planted!("lease-adopts-uncommitted") {
             self.own(now, memory, &after, &effects);
         }
-        self.phase = Phase::Committing(Box::new(Decided { snapshot, after, effects, evidence }));
+        self.phase = OperationPhase::Committing(Box::new(Decided { snapshot, after, effects, evidence }));
         Step::Commit(transaction)
     }
 

@@ -12,7 +12,7 @@ use crate::core::{state::Seat, term::AuthorityTime};
 
 /// What an observer knows of whoever has the seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum LeaseStanding {
     /// The lease is over.
     Over,
     /// The term was granted or refreshed less than its lease ago.
@@ -27,7 +27,7 @@ pub(crate) enum Standing {
 /// What one observer has watched.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watched {
-    last: Option<Seen>,
+    last: Option<SeenSeat>,
     /// What the last look showed was written later than this.
     after: Option<Time>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Look<'a> {
 
 /// What the last look showed. No two values of the seat have the same ballot.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct SeenSeat {
     version: AuthorityTime,
     ballot: Option<Ballot>,
     /// When the last look began that showed it.
@@ -56,14 +56,14 @@ struct Seen {
 
 impl Watched {
     /// A look showed the seat, as it was for `unchanged` at least. What is known of whoever has it.
-    pub(crate) fn sees(&mut self, look: Look<'_>) -> Option<Standing> {
+    pub(crate) fn sees(&mut self, look: Look<'_>) -> Option<LeaseStanding> {
         let Look { version, started, .. } = look;
         let ballot = look.seat.map(|seat| seat.ballot);
-        let last = self.last.replace(Seen { version, ballot, started });
+        let last = self.last.replace(SeenSeat { version, ballot, started });
         match last {
             // Looks of one observer may overtake each other.
             Some(last) if last.ballot == ballot => {
-                self.last = Some(Seen { version, ballot, started: started.max(last.started) });
+                self.last = Some(SeenSeat { version, ballot, started: started.max(last.started) });
             }
             Some(last) if last.version < version => self.after = Some(last.started),
             // What was seen later was older, or nothing was seen before.
@@ -71,13 +71,13 @@ impl Watched {
         }
         let lease = look.seat?.holder.as_ref()?.lease;
         if look.unchanged >= lease {
-            return Some(Standing::Over);
+            return Some(LeaseStanding::Over);
         }
         if self.after.is_some_and(|after| look.ended.since(after) < lease) {
-            return Some(Standing::Stands);
+            return Some(LeaseStanding::Stands);
         }
         // Not only when the lease ends: a refresh that is seen a whole lease after the last look may be that old.
-        Some(Standing::NotKnown { again_within: (lease / 2).min(lease.saturating_sub(look.unchanged)) })
+        Some(LeaseStanding::NotKnown { again_within: (lease / 2).min(lease.saturating_sub(look.unchanged)) })
     }
 }
 
@@ -91,25 +91,25 @@ mod tests {
     use crate::core::state::Holder;
 
     const LEASE: Duration = Duration::from_secs(10);
-    const OVER: Option<Standing> = Some(Standing::Over);
-    const STANDS: Option<Standing> = Some(Standing::Stands);
+    const OVER: Option<LeaseStanding> = Some(LeaseStanding::Over);
+    const STANDS: Option<LeaseStanding> = Some(LeaseStanding::Stands);
 
     fn at(seconds: u64) -> Time {
         Time(Duration::from_secs(seconds))
     }
 
-    struct Observer {
+    struct SeatObserver {
         watched: Watched,
         /// The ballot and since when it is seen.
         seen: Option<(u64, Time)>,
     }
 
-    impl Observer {
+    impl SeatObserver {
         fn new() -> Self {
             Self { watched: Watched::default(), seen: None }
         }
 
-        fn look(&mut self, from: u64, to: u64, ballot: u64) -> Option<Standing> {
+        fn look(&mut self, from: u64, to: u64, ballot: u64) -> Option<LeaseStanding> {
             let seat = Seat { ballot: Ballot(ballot), holder: Some(holder()), ..Seat::default() };
             let since = self.seen.filter(|(seen, _)| *seen == ballot).map(|(_, since)| since);
             let unchanged = since.map_or(Duration::ZERO, |since| at(from).since(since));
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[allow(clippy::unnecessary_wraps)] // as what it is compared with
-    fn unknown(seconds: u64) -> Option<Standing> {
-        Some(Standing::NotKnown { again_within: Duration::from_secs(seconds) })
+    fn unknown(seconds: u64) -> Option<LeaseStanding> {
+        Some(LeaseStanding::NotKnown { again_within: Duration::from_secs(seconds) })
     }
 
     #[test]
     fn what_never_changes_is_over_after_its_lease() {
-        let mut observer = Observer::new();
+        let mut observer = SeatObserver::new();
         assert_eq!(observer.look(0, 0, 7), unknown(5));
         assert_eq!(observer.look(5, 5, 7), unknown(5));
         assert_eq!(observer.look(9, 9, 7), unknown(1));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_changed_since_the_last_look_is_no_older_than_the_start_of_that_look() {
-        let mut observer = Observer::new();
+        let mut observer = SeatObserver::new();
         assert_eq!(observer.look(0, 1, 7), unknown(5));
         assert_eq!(observer.look(5, 6, 7), unknown(5));
         assert_eq!(observer.look(8, 9, 8), STANDS);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_change_that_may_be_a_lease_old_says_nothing() {
-        let mut observer = Observer::new();
+        let mut observer = SeatObserver::new();
         assert_eq!(observer.look(0, 0, 7), unknown(5));
         assert_eq!(observer.look(10, 10, 8), unknown(5));
         assert_eq!(observer.look(10_000, 10_000, 9), unknown(5));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_look_that_was_overtaken_says_nothing() {
-        let mut observer = Observer::new();
+        let mut observer = SeatObserver::new();
         assert_eq!(observer.look(0, 0, 8), unknown(5));
         assert_eq!(observer.look(1, 2, 7), unknown(5));
         assert_eq!(observer.look(2, 2, 8), STANDS);

@@ -117,12 +117,12 @@ impl<F: Clone> Leadership<F> {
 }
 
 /// The end of a [`Leadership`] that the driver holds. Dropped with the driver, it ends.
-pub(super) struct Seat<F> {
+pub(super) struct LeadershipSeat<F> {
     shared: Arc<Shared<F>>,
     changes: watch::Sender<()>,
 }
 
-impl<F> Seat<F> {
+impl<F> LeadershipSeat<F> {
     /// Nobody leads yet.
     pub(super) fn new(clock: Clock) -> (Self, Leadership<F>) {
         let shared =
@@ -154,7 +154,7 @@ impl<F> Seat<F> {
     }
 }
 
-impl<F> Drop for Seat<F> {
+impl<F> Drop for LeadershipSeat<F> {
     fn drop(&mut self) {
         self.end();
     }
@@ -185,7 +185,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_holds_from_a_grant_to_its_end_and_each_change_is_told() {
         let clock = Clock::runtime();
-        let (seat, mut leadership) = Seat::new(clock.clone());
+        let (seat, mut leadership) = LeadershipSeat::new(clock.clone());
         let heard = async |seen: &mut Leadership<u8>| (has_changed(seen).await, seen.check());
         assert_eq!(heard(&mut leadership).await, (false, Err(Lapsed)));
         assert_eq!((leadership.term(), leadership.remaining()), (None, Duration::ZERO));
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn after_the_end_not_even_a_grant_that_is_just_being_noted_is_trusted() {
-        let (seat, leadership) = Seat::new(Clock::boot());
+        let (seat, leadership) = LeadershipSeat::new(Clock::boot());
         seat.end();
         // The first half of `trust`.
         let trusted = Trusted { grant: grant(5), until: Until::Revoked };
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_ends_with_the_driver_and_nobody_is_told_again_and_again() {
-        let (seat, mut leadership) = Seat::new(Clock::runtime());
+        let (seat, mut leadership) = LeadershipSeat::new(Clock::runtime());
         seat.trust(grant(1), Until::Revoked);
         assert!(has_changed(&mut leadership).await);
         drop(seat);

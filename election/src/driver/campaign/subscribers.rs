@@ -73,10 +73,10 @@ impl<F> fmt::Debug for Transitions<F> {
 
 /// All subscribers of a campaign.
 pub(super) struct Subscribers<F> {
-    shared: Arc<Mutex<Shared<F>>>,
+    shared: Arc<Mutex<SubscribersShared<F>>>,
 }
 
-struct Shared<F> {
+struct SubscribersShared<F> {
     state: Transition<F>,
     ended: bool,
     next_id: u64,
@@ -96,13 +96,17 @@ impl<F> Clone for Subscribers<F> {
 
 impl<F> Subscribers<F> {
     pub(super) fn new() -> Self {
-        let shared =
-            Shared { state: Transition::Following(None), ended: false, next_id: 0, queues: BTreeMap::new() };
+        let shared = SubscribersShared {
+            state: Transition::Following(None),
+            ended: false,
+            next_id: 0,
+            queues: BTreeMap::new(),
+        };
         Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
     /// Held for a push into each queue at most: nobody waits for a subscriber under it.
-    fn lock(&self) -> MutexGuard<'_, Shared<F>> {
+    fn lock(&self) -> MutexGuard<'_, SubscribersShared<F>> {
         // Nothing that could panic half-way happens under it.
         lock(&self.shared)
     }

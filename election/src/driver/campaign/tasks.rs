@@ -14,11 +14,11 @@ use arc_swap::ArcSwap;
 use callsign_store::{clock::Clock, ids::Epoch, supervision::Supervisor, time::Time};
 use tokio::sync::{mpsc, watch};
 
-use self::{asking::Ask, mailbox::Mailbox, playing::Play};
+use self::{asking::OracleAsk, mailbox::Mailbox, playing::Play};
 use super::{
     CampaignSettings, CampaignStartError, CampaignStatus, End, Leadership, Phase, Release, StopError,
     Trouble, Until,
-    leadership::Seat,
+    leadership::LeadershipSeat,
     settings::Observer,
     subscribers::{Subscribers, Transitions},
 };
@@ -40,14 +40,14 @@ pub(super) struct Handle<F, I> {
     mailbox: Arc<Mailbox<I>>,
     leadership: Leadership<F>,
     subscribers: Subscribers<F>,
-    status: Arc<ArcSwap<Snapshot<F>>>,
+    status: Arc<ArcSwap<StatusSnapshot<F>>>,
     ended: watch::Receiver<Ended>,
-    seat: Arc<Seat<F>>,
+    seat: Arc<LeadershipSeat<F>>,
     supervisor: Supervisor,
 }
 
 /// The status, and what it takes to say how much trust is left when somebody asks.
-struct Snapshot<F> {
+struct StatusSnapshot<F> {
     status: CampaignStatus<F>,
     until: Option<Until>,
 }
@@ -73,7 +73,7 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
         Ok(Err(fault @ Fault::Fatal(_))) => return Err(CampaignStartError::Oracle(fault)),
         Ok(Err(Fault::Transient { .. })) | Err(_) => false,
     };
-    let (seat, leadership) = Seat::new(clock.clone());
+    let (seat, leadership) = LeadershipSeat::new(clock.clone());
     let seat = Arc::new(seat);
     let role = make(leadership.clone());
     let mailbox = Arc::new(Mailbox::default());
@@ -82,7 +82,7 @@ pub(super) async fn start<O: Oracle, R: Role<O::Fence>>(
     let (asks, asked) = mpsc::unbounded_channel();
     let (plays, played) = mpsc::unbounded_channel();
     let (ended_in, ended) = watch::channel(None);
-    let snapshot = Snapshot { status: core.status(clock.now()), until: None };
+    let snapshot = StatusSnapshot { status: core.status(clock.now()), until: None };
     let status = Arc::new(ArcSwap::from_pointee(snapshot));
     let metrics = OfElection::new(&context.election);
     let supervisor = Supervisor::of("a campaign");
@@ -145,11 +145,11 @@ struct Driver<F, I> {
     core: Core<F>,
     clock: Clock,
     observer: Option<Observer>,
-    seat: Arc<Seat<F>>,
+    seat: Arc<LeadershipSeat<F>>,
     mailbox: Arc<Mailbox<I>>,
     subscribers: Subscribers<F>,
-    status: Arc<ArcSwap<Snapshot<F>>>,
-    asks: mpsc::UnboundedSender<Ask<F>>,
+    status: Arc<ArcSwap<StatusSnapshot<F>>>,
+    asks: mpsc::UnboundedSender<OracleAsk<F>>,
     plays: mpsc::UnboundedSender<Play<F>>,
     inputs: mpsc::UnboundedReceiver<Input<F>>,
     metrics: OfElection,
@@ -189,7 +189,7 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
             self.carry_out(effect);
         }
         let status = self.core.status(now);
-        self.status.store(Arc::new(Snapshot { status, until: self.core.until() }));
+        self.status.store(Arc::new(StatusSnapshot { status, until: self.core.until() }));
         if let Some(end) = self.end.take() {
             self.subscribers.end();
             // Perhaps nobody waits.
@@ -200,16 +200,16 @@ impl<F: Clone + PartialEq + Send + Sync + 'static, I> Driver<F, I> {
     fn carry_out(&mut self, effect: Effect<F>) {
         // Nobody takes it if a part of the campaign has ended, and all of it with that.
         match effect {
-            Effect::Claim { call, attempt } => drop(self.asks.send(Ask::Claim { call, attempt })),
+            Effect::Claim { call, attempt } => drop(self.asks.send(OracleAsk::Claim { call, attempt })),
             Effect::Refresh { call, attempt, held } => {
-                drop(self.asks.send(Ask::Refresh { call, attempt, held }));
+                drop(self.asks.send(OracleAsk::Refresh { call, attempt, held }));
             }
-            Effect::Abdicate { call, held } => drop(self.asks.send(Ask::Abdicate { call, held })),
-            Effect::Leave { call, held } => drop(self.asks.send(Ask::Leave { call, held })),
-            Effect::Tidy { call } => drop(self.asks.send(Ask::Tidy { call })),
-            Effect::Rivals { call } => drop(self.asks.send(Ask::Rivals { call })),
-            Effect::Inform { call } => drop(self.asks.send(Ask::Inform { call })),
-            Effect::Abandon { .. } => drop(self.asks.send(Ask::Abandon)),
+            Effect::Abdicate { call, held } => drop(self.asks.send(OracleAsk::Abdicate { call, held })),
+            Effect::Leave { call, held } => drop(self.asks.send(OracleAsk::Leave { call, held })),
+            Effect::Tidy { call } => drop(self.asks.send(OracleAsk::Tidy { call })),
+            Effect::Rivals { call } => drop(self.asks.send(OracleAsk::Rivals { call })),
+            Effect::Inform { call } => drop(self.asks.send(OracleAsk::Inform { call })),
+            Effect::Abandon { .. } => drop(self.asks.send(OracleAsk::Abandon)),
             Effect::Trust { grant, until } => self.seat.trust(grant, until),
             Effect::Lapse => self.seat.lapse(),
             Effect::Publish(transition) => {

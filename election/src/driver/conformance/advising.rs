@@ -48,19 +48,19 @@ impl Dress for WithFence {
 }
 
 /// Of which election, and who.
-pub(crate) type Who = (ElectionName, MemberId);
+pub(crate) type ElectionMember = (ElectionName, MemberId);
 
 /// The members' connections to what advises them, and to a store for the counter.
 pub(crate) struct Lines<D> {
-    cut: Arc<Mutex<BTreeSet<Who>>>,
+    cut: Arc<Mutex<BTreeSet<ElectionMember>>>,
     store: MemoryStore,
     dress: PhantomData<D>,
 }
 
 /// One member's, to what advises it.
 pub(crate) struct Line {
-    pub(crate) who: Who,
-    cut: Arc<Mutex<BTreeSet<Who>>>,
+    pub(crate) who: ElectionMember,
+    cut: Arc<Mutex<BTreeSet<ElectionMember>>>,
 }
 
 impl Line {
@@ -74,7 +74,7 @@ impl<D: Dress> Lines<D> {
         Self { cut: Arc::default(), store: MemoryStore::new(), dress: PhantomData }
     }
 
-    fn to_store(&self, (election, member): &Who) -> MemoryStore {
+    fn to_store(&self, (election, member): &ElectionMember) -> MemoryStore {
         self.store.connect(&format!("{election}/{member}"))
     }
 

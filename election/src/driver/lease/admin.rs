@@ -20,7 +20,7 @@ use crate::{
             error::ElectionError,
             memory::Memory,
             operation::{Operation, Outcome, refusal},
-            watched::{Look, Standing, Watched},
+            watched::{LeaseStanding, Look, Watched},
         },
         state::{Candidate, Command, Disable, Effect, Seat, Who},
         term::{AuthorityTime, Fence, Term},
@@ -262,14 +262,14 @@ impl Election {
     }
 
     /// The seat, if somebody has it, and what is known of whoever does.
-    async fn seat(&self) -> Result<Option<(Seat, Standing)>, ElectionError> {
+    async fn seat(&self) -> Result<Option<(Seat, LeaseStanding)>, ElectionError> {
         let (state, standing) =
             self.look(false).await.map(|(outcome, standing)| (outcome.state, standing))?;
         state.control.as_ref().ok_or(ElectionError::NotInitialized)?;
         Ok(state.seat.zip(standing))
     }
 
-    async fn look(&self, all: bool) -> Result<(Box<Outcome>, Option<Standing>), ElectionError> {
+    async fn look(&self, all: bool) -> Result<(Box<Outcome>, Option<LeaseStanding>), ElectionError> {
         let started = self.clock.now();
         let outcome = self.operate(Operation::look(&self.keys, all)).await?;
         let standing = lock(&self.watched).sees(Look {
@@ -307,11 +307,11 @@ fn who(member: &MemberId, incarnation: Incarnation) -> Who {
 }
 
 /// Whether the term that is written stands.
-fn stands(seat: &Seat, standing: Standing) -> Result<bool, ElectionError> {
+fn stands(seat: &Seat, standing: LeaseStanding) -> Result<bool, ElectionError> {
     match standing {
-        Standing::Stands => Ok(true),
-        Standing::Over => Ok(false),
-        Standing::NotKnown { again_within } => match seat.term() {
+        LeaseStanding::Stands => Ok(true),
+        LeaseStanding::Over => Ok(false),
+        LeaseStanding::NotKnown { again_within } => match seat.term() {
             Some(term) => Err(ElectionError::NotKnownYet { term, again_within }),
             None => Ok(false),
         },

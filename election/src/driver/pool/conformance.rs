@@ -14,12 +14,12 @@ use super::*;
 use crate::{
     driver::conformance::{
         Authority, Player, Promise, Withheld,
-        advising::{Bare, Dress, Line, Lines, Who, WithFence, withheld},
+        advising::{Bare, Dress, ElectionMember, Line, Lines, WithFence, withheld},
     },
     election_rows,
 };
 
-type Rows = Arc<Mutex<BTreeMap<Who, PoolRow>>>;
+type Rows = Arc<Mutex<BTreeMap<ElectionMember, PoolRow>>>;
 
 struct Pools<D> {
     rows: Rows,

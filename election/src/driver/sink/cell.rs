@@ -4,11 +4,11 @@ use bytes::Bytes;
 use callsign_store::{Key, ReadResult, SharedStore, Transaction, ids::Nonce, keys::read_key, record::Record};
 use serde::{Deserialize, Serialize};
 
-use super::{Domain, Kind, SinkError, Step, Token, change};
+use super::{Domain, RecordKind, SinkError, SinkStep, Token, change};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct CellRecord {
-    kind: Kind,
+    kind: RecordKind,
     /// One more with every change.
     generation: u64,
     /// The greatest token seen.
@@ -30,7 +30,7 @@ struct Written {
 pub(super) fn golden(golden: &mut callsign_golden::Golden) {
     let written = Written { token: 7, nonce: Nonce(5), value: Bytes::from_static(b"value") };
     for (name, written) in [("cell/written", Some(written)), ("cell/sealed", None)] {
-        let kind = Kind::of::<super::ByEpoch>('c');
+        let kind = RecordKind::of::<super::ByEpoch>('c');
         let record = CellRecord { kind, generation: 3, greatest: 7, written };
         golden.record(name, record, Record::to_value, Record::from_value);
     }
@@ -104,7 +104,7 @@ impl<D: Domain> FencedCell<D> {
                 (Some(_), None) => false,
             };
             if is_there {
-                return Ok(Step::Done(()));
+                return Ok(SinkStep::Done(()));
             }
             // It may have been there, under what others have written since.
             if written.is_some() && unsure.is_some_and(|landed| landed < generation) {
@@ -115,10 +115,11 @@ impl<D: Domain> FencedCell<D> {
             }
             let generation = generation + 1;
             let written = written.clone().or(before);
-            let next = CellRecord { kind: Kind::of::<D>('c'), generation, greatest: token.number, written };
+            let next =
+                CellRecord { kind: RecordKind::of::<D>('c'), generation, greatest: token.number, written };
             let transaction =
                 Transaction::new().check(self.key.clone(), seen).put(self.key.clone(), next.to_value());
-            Ok(Step::Commit(transaction, (), generation))
+            Ok(SinkStep::Commit(transaction, (), generation))
         };
         change(&self.store, vec![read_key(self.key.clone())], decide).await
     }
@@ -126,7 +127,7 @@ impl<D: Domain> FencedCell<D> {
     fn record(read: &ReadResult) -> Result<Option<CellRecord>, SinkError<D>> {
         let Some(value) = read.value(0) else { return Ok(None) };
         let kind = super::kind::<D>(value)?;
-        kind.must_be(Kind::of::<D>('c'))?;
+        kind.must_be(RecordKind::of::<D>('c'))?;
         Ok(Some(CellRecord::from_value(value)?))
     }
 }

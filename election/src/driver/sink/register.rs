@@ -11,11 +11,11 @@ use callsign_store::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Domain, Kind, SinkError, Step, Token, change};
+use super::{Domain, RecordKind, SinkError, SinkStep, Token, change};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Head {
-    kind: Kind,
+    kind: RecordKind,
     /// One more with every change.
     generation: u64,
     max_read: u64,
@@ -28,7 +28,7 @@ impl Record for Head {}
 #[cfg(test)]
 pub(super) fn golden(golden: &mut callsign_golden::Golden) {
     for (name, written) in [("register/written", Some((7, Nonce(5), 6))), ("register/empty", None)] {
-        let head = Head { kind: Kind::of::<super::ByBallot>('r'), generation: 3, max_read: 7, written };
+        let head = Head { kind: RecordKind::of::<super::ByBallot>('r'), generation: 3, max_read: 7, written };
         golden.record(name, head, Record::to_value, Record::from_value);
     }
 }
@@ -74,11 +74,11 @@ impl<D: Domain> RankedRegister<D> {
                 return Err(SinkError::Fenced { by: Token::new(greatest) });
             }
             if head.max_read == rank.number && head.generation > 0 {
-                return Ok(Step::Done(value));
+                return Ok(SinkStep::Done(value));
             }
             let generation = head.generation + 1;
             let next = Head { generation, max_read: rank.number, ..head };
-            Ok(Step::Commit(self.replace(read, &next), value, generation))
+            Ok(SinkStep::Commit(self.replace(read, &next), value, generation))
         };
         change(&self.store, self.reads(), decide).await
     }
@@ -96,7 +96,7 @@ impl<D: Domain> RankedRegister<D> {
         let decide = |read: &ReadResult, unsure: Option<u64>| {
             let head = Self::head(read)?.unwrap_or_else(Self::empty);
             match head.written {
-                Some((by, with, _)) if (by, with) == (rank.number, nonce) => return Ok(Step::Done(())),
+                Some((by, with, _)) if (by, with) == (rank.number, nonce) => return Ok(SinkStep::Done(())),
                 // One write for each rank: one of a greater rank may have come over mine, none of my own or a smaller one.
                 Some((by, ..))
                     if by > rank.number && unsure.is_some_and(|landed| landed < head.generation) =>
@@ -117,13 +117,13 @@ impl<D: Domain> RankedRegister<D> {
             for (nth, piece) in value.chunks(self.piece_size()).enumerate() {
                 transaction = transaction.put(self.piece(nth), piece.to_vec());
             }
-            Ok(Step::Commit(transaction, (), generation))
+            Ok(SinkStep::Commit(transaction, (), generation))
         };
         change(&self.store, self.reads(), decide).await
     }
 
     fn empty() -> Head {
-        Head { kind: Kind::of::<D>('r'), generation: 0, max_read: 0, written: None }
+        Head { kind: RecordKind::of::<D>('r'), generation: 0, max_read: 0, written: None }
     }
 
     fn reads(&self) -> Vec<Read> {
@@ -152,7 +152,7 @@ impl<D: Domain> RankedRegister<D> {
     fn head(read: &ReadResult) -> Result<Option<Head>, SinkError<D>> {
         let Some(value) = read.value(0) else { return Ok(None) };
         let kind = super::kind::<D>(value)?;
-        kind.must_be(Kind::of::<D>('r'))?;
+        kind.must_be(RecordKind::of::<D>('r'))?;
         Ok(Some(Head::from_value(value)?))
     }
 

@@ -42,6 +42,13 @@ pub(super) enum Action {
     Say(MembershipEvent),
 }
 
+impl Action {
+    /// Whether it says that the leader is silent.
+    pub(super) fn is_vote(&self) -> bool {
+        matches!(self, Self::Say(MembershipEvent::Down { evidence: Evidence::Silent { .. }, .. }))
+    }
+}
+
 /// An action, when it is due, and by how much that may be spread.
 struct Proposal {
     action: Action,
@@ -71,8 +78,8 @@ impl Elector {
     fn look_further(&mut self) {
         let Some((reading, state)) = self.readable() else { return };
         let passes = self.turns.iter().any(|(action, _)| matches!(action, Action::Consume(_)));
-        if state.lock.is_some() && reading.queue_is_longer && !passes && self.queue_limit < QUEUE_LIMIT_LOCKED
-        {
+        let is_behind = reading.queue_is_longer && reading.untold.is_none();
+        if state.lock.is_some() && is_behind && !passes && self.queue_limit < QUEUE_LIMIT_LOCKED {
             self.queue_limit *= 4;
             self.stale = true;
         }
@@ -223,7 +230,8 @@ impl Elector {
         if let Some(event) = self.stance(now, reading, state, session, row) {
             say(now, event);
         }
-        let closed = |row: &MemberRow| reading.sessions.is_closed(&row.session);
+        // Of rows that may be other ones by now nothing is said. If nobody goes on, everything is read.
+        let closed = |row: &MemberRow| reading.untold.is_none() && reading.sessions.is_closed(&row.session);
         let delay = if self.leads() { Duration::ZERO } else { self.config.timing.closed * rank };
         for (node, accused) in
             state.members.iter().filter(|(node, row)| **node != session.node && closed(row))
@@ -298,7 +306,7 @@ impl Elector {
     }
 
     /// How many electors go before this one: the leader's, unless it is out, then the others by their names.
-    fn rank(&self, now: Time, reading: &Reading, state: &ElectionState) -> u32 {
+    pub(super) fn rank(&self, now: Time, reading: &Reading, state: &ElectionState) -> u32 {
         if self.leads() {
             return 0;
         }
@@ -360,7 +368,8 @@ impl Elector {
             Action::Say(MembershipEvent::Configure { change, .. }) => Some(*change),
             _ => None,
         };
-        let id = self.begin(Doing::Commit { report, join, drain, configure, commits });
+        let is_vote = action.is_vote();
+        let id = self.begin(Doing::Commit { report, join, is_vote, drain, configure, commits });
         effects.push(Effect::Commit { id, transaction });
         true
     }

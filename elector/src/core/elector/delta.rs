@@ -11,7 +11,7 @@ use super::View;
 ///
 /// The members of such a view follow from the mark of the queue: a transaction that changes them takes an entry off the queue, and the
 /// mark tells which entry was the last one. The exception is a member that lags so far that the leader cuts the log: it is then said
-/// between two equal marks.
+/// between two equal marks. So such a member's row is said again at the next mark, also if the leader sees no other row than before.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ViewDelta {
     /// When the store showed the later view.
@@ -20,7 +20,7 @@ pub struct ViewDelta {
     pub from: Option<Value>,
     /// The mark in the later view.
     pub to: Option<Value>,
-    /// The rows that are other ones.
+    /// The rows that are other ones. After a change of leader all rows.
     pub rows: Vec<RowDelta>,
 }
 
@@ -36,16 +36,29 @@ pub struct RowDelta {
 }
 
 impl ViewDelta {
-    /// What leads from the `former` view to this one. `None`: nothing does, or nothing is to be said.
-    pub fn between(keys: &RegistryKeys, former: &View, view: &View) -> Option<Self> {
+    /// What leads from the `former` view to this one. `None`: nothing does, or nothing is to be said. `lagged`: those of which the leader
+    /// may have said that they lag, so that others may have seen that in between.
+    pub fn between(
+        keys: &RegistryKeys,
+        former: &View,
+        view: &View,
+        lagged: &BTreeSet<NodeName>,
+    ) -> Option<Self> {
         // Of another lineage the marks mean something else.
         let is_of_one_store = former.lineage.is_same(view.lineage);
         if !(is_of_one_store && former.is_quiet() && view.is_quiet()) {
             return None;
         }
+        // While another one led, others may have seen a member lag that did not lag in the former view, or the other way round: at the
+        // same mark.
+        let is_of_one_term = former.term.epoch == view.term.epoch;
+        let (from, to) = (former.raw(&keys.queue()), view.raw(&keys.queue()));
         let is_changed = |node: &&NodeName| {
             let key = keys.member(node);
-            former.raw.get(&key) != view.raw.get(&key)
+            // It lagged at the former mark, and does not any more.
+            let has_changed_twice =
+                from != to && lagged.contains(*node) && !planted!("lag-between-two-looks");
+            !is_of_one_term || has_changed_twice || former.raw.get(&key) != view.raw.get(&key)
         };
         let nodes: BTreeSet<_> = former.members.keys().chain(view.members.keys()).collect();
         let rows = nodes.into_iter().filter(is_changed).map(|node| RowDelta {
@@ -55,7 +68,6 @@ impl ViewDelta {
         });
         let is_left_out = |row: &RowDelta| row.row.is_none() && planted!("delta-without-leavers");
         let rows: Vec<_> = rows.filter(|row| !is_left_out(row)).collect();
-        let (from, to) = (former.raw(&keys.queue()), view.raw(&keys.queue()));
         (from != to || !rows.is_empty()).then_some(Self { version: view.version, from, to, rows })
     }
 }

@@ -56,6 +56,14 @@ pub(super) struct Queued {
     pub(super) entry: Result<QueueEntry, String>,
 }
 
+/// When an elector knew the members last: nothing waited in the queue then. If another one leads since, when it saw that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Told {
+    pub(super) version: Version,
+    /// The number of its own last entry.
+    pub(super) author: Option<Sequence>,
+}
+
 /// All that an elector acts on, at one version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
@@ -79,6 +87,9 @@ pub(super) struct Reading {
     pub(super) raw: Arc<BTreeMap<Key, Value>>,
     /// The nodes whose sessions were asked for.
     pub(super) asked: BTreeSet<NodeName>,
+    /// If the members are those of a former reading, and may be other ones: when they were known. The mark of the queue is the one
+    /// of then, too, and nothing is known of what waits. All other records are as the store showed them.
+    pub(super) untold: Option<Told>,
 }
 
 /// The records that an elector always reads, in this order.
@@ -181,7 +192,24 @@ impl Reading {
             corrupt,
             raw: Arc::new(answers.into_iter().flatten().collect()),
             asked: asked.clone(),
+            untold: None,
         }
+    }
+
+    /// When the members were known that it has.
+    pub(super) fn told(&self) -> Told {
+        self.untold.unwrap_or(Told { version: self.version, author: self.author })
+    }
+
+    /// What is told of the members counts if it is later.
+    pub(super) fn tell_from(&mut self, version: Version) {
+        self.untold = self.untold.map(|told| Told { version, ..told });
+    }
+
+    /// The members are those of then, and what waits in the queue is not known.
+    pub(super) fn know_members_of(&mut self, told: Told) {
+        self.untold = Some(told);
+        self.queue_is_longer = !planted!("untold-passes-for-told");
     }
 
     /// The nodes whose sessions decide something: those of members, and of authors of entries.
@@ -220,7 +248,15 @@ impl Reading {
     /// Whether nothing is under way by what it shows, and all of it could be read.
     pub(super) fn is_quiet(&self) -> bool {
         let is_led = |state: &ElectionState| state.lock.is_none() && state.term.leader.is_some();
-        self.state.as_ref().is_some_and(is_led) && self.queue.is_empty() && self.corrupt.is_empty()
+        let is_known = self.untold.is_none() && self.corrupt.is_empty();
+        self.state.as_ref().is_some_and(is_led) && self.queue.is_empty() && is_known
+    }
+
+    /// The row of whoever leads, if it is of the join that does.
+    pub(super) fn leaders_row(&self) -> Option<&MemberRow> {
+        let state = self.state.as_ref()?;
+        let leader = state.term.leader.as_ref()?;
+        state.members.get(&leader.node).filter(|row| row.token == leader.token)
     }
 
     /// Whether somebody leads whose session is open, as read.

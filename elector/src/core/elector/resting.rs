@@ -2,8 +2,11 @@
 //! with them.
 //!
 //! So a member that only waits costs the store the same however many members there are. Which members came and went the leader tells it
-//! by a [`ViewDelta`]; the store says whether it was told all. It does not rest while anything is under way that it was not told the end
-//! of: an entry waits, a lock is held, nobody leads.
+//! by a [`ViewDelta`]; the store says whether it was told all.
+//!
+//! When the leader is gone, too, it looks at little: it says that it misses the leader, sees who leads next, and is told by that one what
+//! became of the members. Until then it knows the members of before, and says so ([`Reading::untold`]). All this it leaves to others for as
+//! long as they go on: if they do not, it reads everything, and acts. So it does if it is elected, or nobody is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,15 +16,18 @@ use std::{
 use callsign_store::{
     Key, Read, ReadResult, StoreError, Time, Value, Version,
     ids::NodeName,
-    keys::{RegistryKeys, read_key},
+    keys::{RegistryKeys, read_key, read_range},
     planted,
+    record::Record,
 };
 
 use super::{
-    Doing, Effect, Elector, Reading, RowDelta, ViewDelta,
+    Doing, Effect, Elector, Leaving, Reading, RowDelta, ViewDelta, Wish,
+    act::LONG_TURN,
     delta::Deltas,
-    reading::{QUEUE_MARK, RECORDS, TERM, records},
+    reading::{LOCK, QUEUE_MARK, RECORDS, TERM, records},
 };
+use crate::core::record::MemberRow;
 
 /// How often everything is read nevertheless. Shorter: more to read, with many members. Longer: what nobody said stays unseen for as long.
 const READ_ALL_EVERY: Duration = Duration::from_secs(60);
@@ -30,14 +36,28 @@ const READ_ALL_EVERY: Duration = Duration::from_secs(60);
 /// late. Longer: if the leader is too slow to see to it, so are the others.
 const UNTOLD_POLLS: u32 = 2;
 
+/// What shows that others go on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Signs {
+    term: Option<Value>,
+    /// While no leader is there that lives and is heard: the lock, the mark of the queue, and its first entry.
+    unled: Option<[Option<Value>; 3]>,
+}
+
+/// Since when the members may be other ones, it was not told, and nobody has gone on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Untold {
+    since: Time,
+    signs: Signs,
+}
+
 /// Whether the elector rests, how long ago it read everything, and what it was told since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Rest {
     rests: bool,
     read_all_at: Time,
     deltas: Deltas,
-    /// Since when the members may be other ones, and it was not told.
-    untold_since: Option<Time>,
+    untold: Option<Untold>,
 }
 
 impl Rest {
@@ -52,19 +72,35 @@ impl Rest {
     }
 
     fn has_caught_up(&mut self, version: Version) {
-        self.untold_since = None;
+        self.untold = None;
         self.deltas.forget_until(version);
     }
 
     /// What was said is of no use: everything will be read.
     pub(super) fn forget_deltas(&mut self) {
         self.deltas.clear();
-        self.untold_since = None;
+        self.untold = None;
     }
 
     #[cfg(test)]
     pub(super) fn has_heard_nothing(&self) -> bool {
-        self.untold_since.is_none() && self.deltas == Deltas::default()
+        self.untold.is_none() && self.deltas == Deltas::default()
+    }
+
+    /// Since when it has seen no other signs than these.
+    fn since(&mut self, now: Time, signs: Signs) -> Time {
+        match &self.untold {
+            Some(untold) if untold.signs == signs => untold.since,
+            _ => {
+                self.untold = Some(Untold { since: now, signs });
+                now
+            }
+        }
+    }
+
+    /// Whether it waits for others while nobody leads.
+    fn is_unled(&self) -> bool {
+        self.untold.as_ref().is_some_and(|untold| untold.signs.unled.is_some())
     }
 
     fn may_glance(&self, now: Time) -> bool {
@@ -99,7 +135,7 @@ impl Elector {
 
     /// Takes what the leader says of the members. The store is looked at first: it may know more.
     pub(super) fn take_delta(&mut self, now: Time, delta: ViewDelta) {
-        let is_new = |reading: &Reading| delta.version > reading.version;
+        let is_new = |reading: &Reading| delta.version > reading.told().version;
         if self.may_glance(now) && self.reading.as_ref().is_some_and(is_new) {
             self.rest.deltas.keep(delta);
             self.poll_at = self.poll_at.min(now);
@@ -108,16 +144,23 @@ impl Elector {
 
     /// Whether a look at what changes with everything else is enough.
     pub(super) fn may_glance(&self, now: Time) -> bool {
-        let is_quiet = |reading: &Reading| reading.is_quiet() || planted!("rests-while-something-waits");
-        self.rest.may_glance(now) && self.reading.as_ref().is_some_and(is_quiet)
+        let is_enough = |reading: &Reading| {
+            reading.is_quiet() || reading.untold.is_some() || planted!("rests-while-something-waits")
+        };
+        let wants = self.wish == Wish::Leaving || self.leaving == Leaving::ToSay || self.configure.is_some();
+        self.rest.may_glance(now) && !wants && self.reading.as_ref().is_some_and(is_enough)
     }
 
-    pub(super) fn glance(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn glance(&mut self, now: Time, effects: &mut Vec<Effect>) {
         self.known.ask();
         let id = self.begin(Doing::Glance);
         let mut reads = records(&self.keys, &self.config.node);
         reads.push(read_key(self.keys.member(&self.config.node)));
         reads.extend(self.watched().iter().map(|node| read_key(self.keys.cluster().session(node))));
+        let leader = self.readable().and_then(|(_, state)| state.term.leader.as_ref());
+        if self.rest.is_unled() || leader.is_some_and(|leader| self.silence.is_out(now, &leader.node)) {
+            reads.push(read_range(self.keys.queue_entries(), 1));
+        }
         effects.push(Effect::Read { id, reads });
     }
 
@@ -127,49 +170,114 @@ impl Elector {
         leader.map(|leader| leader.node.clone()).into_iter().chain([self.config.node.clone()]).collect()
     }
 
-    /// Takes in what was looked at. If anything else may have changed, everything is read.
+    /// Takes in what was looked at; says whether something was. If anything else may have changed, everything is read.
     pub(super) fn on_glance(
         &mut self,
         now: Time,
         result: Result<ReadResult, StoreError>,
         effects: &mut Vec<Effect>,
-    ) {
-        let Some(seen) = self.answer(now, result, effects) else { return };
-        let Some(former) = &self.reading else { return };
+    ) -> bool {
+        let Some(seen) = self.answer(now, result, effects) else { return false };
+        let Some(former) = &self.reading else { return false };
         let version = seen.version;
         let Some(Glimpse { whole, asked, is_told }) = self.completed(former, &seen) else {
             self.stale = true;
-            return;
+            return false;
         };
-        let reading = Reading::new(&self.keys, self.queue_limit, &asked, self.used, Some(former), whole);
+        let mut reading = Reading::new(&self.keys, self.queue_limit, &asked, self.used, Some(former), whole);
+        let is_new_term = former.raw.get(&self.keys.term()) != reading.raw.get(&self.keys.term());
+        let was_told = former.untold.is_none();
+        let told = if is_told { reading.told() } else { former.told() };
         if !self.is_our_store(now, &reading, effects) {
-            return;
+            return false;
         }
-        if !reading.leader_lives() {
-            self.stale = true;
-        } else if is_told {
+        let is_led = self.is_led(now, &reading, is_new_term);
+        let is_taken_in = if is_told && reading.leader_lives() {
             self.rest.has_caught_up(version);
             self.wanted.hold(&asked);
             self.take_in(now, reading, effects);
+            true
+        } else if is_led && was_told && !is_new_term {
+            self.await_delta(now, &seen, effects);
+            false
+        } else if let Some(until) = self.left_to_others_until(now, &reading, &seen, is_led, is_new_term) {
+            reading.know_members_of(told);
+            // Who takes the seat changes rows. What was said before does not tell of that.
+            if is_new_term {
+                self.rest.deltas.forget_until(version);
+                reading.tell_from(version);
+            }
+            // What it tells of is known.
+            self.watched = None;
+            self.wanted.hold(&asked);
+            self.take_in(now, reading, effects);
+            self.poll_at = self.poll_at.min(until);
+            true
         } else {
-            self.await_delta(now, version, effects);
-        }
+            self.stale = true;
+            false
+        };
         // A delta came during the look, and tells of what happened behind it.
         if self.rest.deltas.tell_more_than(version) {
             self.poll_at = self.poll_at.min(now + self.config.timing.turn);
         }
+        is_taken_in
+    }
+
+    /// Whether somebody leads that lives, as read, and is heard.
+    fn is_led(&self, now: Time, reading: &Reading, is_new_term: bool) -> bool {
+        let Some(row) = reading.leaders_row() else { return false };
+        let node = &row.session.node;
+        // Whether the leader of another term is silent cannot be said yet.
+        let is_out =
+            if is_new_term { self.silence.unlinked().contains(node) } else { self.silence.is_out(now, node) };
+        reading.leader_lives() && !is_out
     }
 
     /// The members may be other ones. The leader says which, or everything is read.
-    fn await_delta(&mut self, now: Time, version: Version, effects: &mut Vec<Effect>) {
+    fn await_delta(&mut self, now: Time, seen: &ReadResult, effects: &mut Vec<Effect>) {
         let poll = self.config.timing.poll;
-        let until = *self.rest.untold_since.get_or_insert(now) + poll * UNTOLD_POLLS;
+        let signs = Signs { term: seen.value(TERM).cloned(), unled: None };
+        let until = self.rest.since(now, signs) + poll * UNTOLD_POLLS;
         if now >= until && !planted!("waits-for-a-delta-for-ever") {
             self.stale = true;
             return;
         }
         self.poll_at = (now + poll + self.seed.below(poll / 4)).min(until.max(now));
-        self.watch_since(now, version, effects);
+        self.watch_since(now, seen.version, effects);
+    }
+
+    /// The leader is gone, or another one leads, and the members may be other ones: until when that is left to others.
+    /// They have to go on, and the leader has to say what became of the members. `None`: everything is to be read now.
+    fn left_to_others_until(
+        &mut self,
+        now: Time,
+        reading: &Reading,
+        seen: &ReadResult,
+        is_led: bool,
+        is_new_term: bool,
+    ) -> Option<Time> {
+        let state = reading.state.as_ref().filter(|_| reading.corrupt.is_empty())?;
+        // It was a member before, and if it leads anew it lived. This elector has to act as soon as it leads itself.
+        let is_other = |row: &MemberRow| {
+            let lived = !is_new_term || reading.is_open(&row.session);
+            row.session.node != self.config.node && lived
+        };
+        if !reading.leaders_row().is_some_and(is_other) {
+            return None;
+        }
+        let first = || seen.entries(SESSIONS + self.watched().len()).first().map(|(key, _)| key.clone());
+        let work = || [seen.value(LOCK).cloned(), seen.value(QUEUE_MARK).cloned(), first()];
+        let signs = Signs { term: seen.value(TERM).cloned(), unled: (!is_led).then(work) };
+        let timing = self.config.timing;
+        let told_within = timing.poll * UNTOLD_POLLS;
+        let patience = if is_led {
+            told_within
+        } else {
+            told_within.min(timing.turn * LONG_TURN.saturating_add(self.rank(now, reading, state)))
+        };
+        let until = self.rest.since(now, signs) + patience;
+        (now < until).then_some(until)
     }
 
     /// What reading everything would have shown, if nothing but the members has changed beside what was seen. `None`: more may have.
@@ -181,14 +289,19 @@ impl Elector {
             Read::Key(key) => former.raw.get(key),
             Read::Range { .. } => None,
         };
-        // Beside an entry of the queue, only who takes the seat changes rows.
-        if !blind && known(TERM) != seen.value(TERM) {
+        let path = self.rest.deltas.path(known(QUEUE_MARK), seen.value(QUEUE_MARK), seen.version);
+        // Beside an entry of the queue, only who takes the seat changes rows. What became of an entry the next leader says.
+        if !blind && known(TERM) != seen.value(TERM) && path.is_some() {
             return None;
         }
-        let path = self.rest.deltas.path(known(QUEUE_MARK), seen.value(QUEUE_MARK), seen.version);
-        let Members { rows, sessions } = Members::new(keys, former, path.unwrap_or_default());
-        if !blind && rows.get(&keys.member(node)) != seen.value(OWN_ROW) {
-            return None;
+        let is_told = path.is_some() || blind;
+        let Members { mut rows, sessions } = Members::new(keys, former, path.unwrap_or_default());
+        let own = rows.get(&keys.member(node));
+        if !blind && own != seen.value(OWN_ROW) {
+            if is_told || !differs_by_its_vote(own, seen.value(OWN_ROW)) {
+                return None;
+            }
+            rows.extend(seen.entries(OWN_ROW).iter().cloned());
         }
         let watched: Vec<_> = self.watched().into_iter().collect();
         let session = |(node, record): (&NodeName, &Option<Value>)| {
@@ -198,13 +311,28 @@ impl Elector {
             watched_as.map_or_else(known, |nth| seen.entries(SESSIONS + nth).to_vec())
         };
         let mut answers = seen.answers.get(..RECORDS)?.to_vec();
+        if !is_told {
+            // The rows follow from the former one.
+            answers[QUEUE_MARK] =
+                known(QUEUE_MARK).map(|mark| (keys.queue(), mark.clone())).into_iter().collect();
+        }
         answers.push(rows.into_iter().collect());
-        // Nothing waits in the queue.
+        // Nothing waits in the queue, or nothing is known of it.
         answers.push(Vec::new());
         answers.extend(sessions.iter().map(session));
         let whole = ReadResult { version: seen.version, answers };
-        Some(Glimpse { whole, asked: sessions.into_keys().collect(), is_told: path.is_some() || blind })
+        Some(Glimpse { whole, asked: sessions.into_keys().collect(), is_told })
     }
+}
+
+/// Whether a row is as it was, but for whether it accuses the leader.
+fn differs_by_its_vote(former: Option<&Value>, seen: Option<&Value>) -> bool {
+    let row = |value: Option<&Value>| {
+        let row = MemberRow::from_value(value?).ok()?;
+        Some(MemberRow { accuses: None, ..row })
+    };
+    let former = row(former);
+    former.is_some() && former == row(seen)
 }
 
 /// The rows of members, and the session records of the nodes that are asked for.

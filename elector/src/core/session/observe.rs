@@ -67,7 +67,7 @@ pub(super) struct Observer {
     peers: BTreeMap<NodeName, Peer>,
     /// Nodes to look at, although no mark says that their sessions are open.
     unmarked: BTreeSet<NodeName>,
-    reading: Option<Reading>,
+    reading: Option<PeersReading>,
     /// Closings under way, each of another key, so that none waits for another.
     closing: BTreeMap<NodeName, Closing>,
     /// When to read next.
@@ -91,7 +91,7 @@ struct Peer {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Reading {
+struct PeersReading {
     id: RequestId,
     deadline: Time,
     /// When the first read was asked for.
@@ -492,7 +492,7 @@ impl Session {
     /// Observes, if that is due. Only while trusted: a node beats before it observes.
     pub(super) fn act_observer(&mut self, now: Time, effects: &mut Vec<Effect>) {
         self.observer.closing.retain(|_, c| now < c.deadline || planted!("closing-waited-for-ever"));
-        let is_over = |r: &mut Reading| r.deadline <= now && !planted!("observing-waited-for-ever");
+        let is_over = |r: &mut PeersReading| r.deadline <= now && !planted!("observing-waited-for-ever");
         if self.observer.reading.take_if(is_over).is_some() {
             self.observer.due = now;
         }
@@ -501,7 +501,7 @@ impl Session {
             let is_all = self.observer.observed == Observed::All;
             let marks_from = is_all.then(|| self.keys.open_marks().start);
             let (asked, shown) = (self.observer.asked(), BTreeMap::new());
-            let reading = Reading {
+            let reading = PeersReading {
                 id: RequestId(0),
                 deadline: now,
                 began: now,
@@ -515,7 +515,7 @@ impl Session {
     }
 
     /// Reads the records that are asked for, and the next marks.
-    fn read_peers(&mut self, now: Time, reading: Reading, effects: &mut Vec<Effect>) {
+    fn read_peers(&mut self, now: Time, reading: PeersReading, effects: &mut Vec<Effect>) {
         let end = self.keys.open_marks().end;
         let marks = reading.marks_from.clone().unwrap_or_else(|| end.clone())..end;
         let mut reads = vec![read_key(self.keys.session_floor()), read_range(marks, SESSIONS_PAGE)];
@@ -523,7 +523,7 @@ impl Session {
         reads.extend(reading.asked.iter().map(|node| read_key(self.keys.session(node))));
         let id = self.next_id();
         let deadline = now + self.config.timing.attempt();
-        self.observer.reading = Some(Reading { id, deadline, ..reading });
+        self.observer.reading = Some(PeersReading { id, deadline, ..reading });
         effects.push(Effect::Read { id, reads });
     }
 

@@ -31,6 +31,10 @@ use crate::core::{
 /// How many unsettled attempts are remembered. One that is forgotten may still land; it extends no trust then.
 const MOST_ATTEMPTS: usize = 64;
 
+/// A beat comes early by less than this part of the interval, so that nodes that were started together do not go on to beat at
+/// once. Less: there are more beats than are due. More: such nodes come apart later.
+const BEATS_APART: u32 = 30;
+
 /// What the node knows of its own record, and is doing about it. At most one request is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Own {
@@ -352,7 +356,7 @@ impl Session {
         if let Some(start) = start {
             self.trust(now, start, effects);
             let every = self.config.timing.beat_every;
-            self.own.due = start + every.saturating_sub(self.jitter.below(every / 10));
+            self.own.due = start + every.saturating_sub(self.jitter.below(every / BEATS_APART));
         }
     }
 

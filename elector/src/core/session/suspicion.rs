@@ -32,11 +32,11 @@ type Suspect = (NodeName, Incarnation);
 struct Suspicion {
     /// How many pauses were used.
     pauses: usize,
-    state: State,
+    state: SuspicionState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum State {
+enum SuspicionState {
     /// Ask at this time. Then `Asked`.
     Due(Time),
     /// No answer until this time is as good as no proof. Then `Due`, `Idle`, or gone because it is dead.
@@ -57,7 +57,7 @@ impl Suspicions {
     pub(super) fn suspect(&mut self, now: Time, node: &NodeName, incarnation: Incarnation) {
         let suspect = (node.clone(), incarnation);
         if !self.dead.contains(&suspect) {
-            self.suspects.insert(suspect, Suspicion { pauses: 0, state: State::Due(now) });
+            self.suspects.insert(suspect, Suspicion { pauses: 0, state: SuspicionState::Due(now) });
         }
     }
 
@@ -67,16 +67,18 @@ impl Suspicions {
         if self.dead.contains(&suspect) {
             return;
         }
-        let suspicion =
-            self.suspects.entry(suspect).or_insert(Suspicion { pauses: PAUSES.len(), state: State::Idle });
-        if suspicion.state == State::Idle {
-            suspicion.state = State::Due(now);
+        let suspicion = self
+            .suspects
+            .entry(suspect)
+            .or_insert(Suspicion { pauses: PAUSES.len(), state: SuspicionState::Idle });
+        if suspicion.state == SuspicionState::Idle {
+            suspicion.state = SuspicionState::Due(now);
         }
     }
 
     /// Whether the pauses are used up without proof, so that it is asked with each observation.
     pub(super) fn is_idle(&self, node: &NodeName, incarnation: Incarnation) -> bool {
-        self.suspects.get(&(node.clone(), incarnation)).is_some_and(|s| s.state == State::Idle)
+        self.suspects.get(&(node.clone(), incarnation)).is_some_and(|s| s.state == SuspicionState::Idle)
     }
 
     /// It moved: whoever is asked about with each observation lives.
@@ -88,8 +90,9 @@ impl Suspicions {
 
     /// Keeps those whose sessions may be open, and those that are still asked about.
     pub(super) fn retain(&mut self, may_be_open: impl Fn(&NodeName, Incarnation) -> bool) {
-        self.suspects
-            .retain(|(node, incarnation), s| s.state != State::Idle || may_be_open(node, *incarnation));
+        self.suspects.retain(|(node, incarnation), s| {
+            s.state != SuspicionState::Idle || may_be_open(node, *incarnation)
+        });
         self.dead.retain(|(node, incarnation)| may_be_open(node, *incarnation));
     }
 
@@ -125,11 +128,11 @@ impl Suspicions {
     /// Asks what is due. A question waits for its answer for at most `patience`.
     pub(super) fn act(&mut self, now: Time, patience: Duration, effects: &mut Vec<Effect>) {
         for ((node, incarnation), suspicion) in &mut self.suspects {
-            if matches!(suspicion.state, State::Asked(until) if until <= now) {
+            if matches!(suspicion.state, SuspicionState::Asked(until) if until <= now) {
                 suspicion.pause(now);
             }
-            if matches!(suspicion.state, State::Due(at) if at <= now) {
-                suspicion.state = State::Asked(now + patience);
+            if matches!(suspicion.state, SuspicionState::Due(at) if at <= now) {
+                suspicion.state = SuspicionState::Asked(now + patience);
                 effects.push(Effect::Prove { node: node.clone(), incarnation: *incarnation });
             }
         }
@@ -140,8 +143,8 @@ impl Suspicions {
         self.suspects
             .values()
             .filter_map(|s| match s.state {
-                State::Due(at) | State::Asked(at) => Some(at),
-                State::Idle => None,
+                SuspicionState::Due(at) | SuspicionState::Asked(at) => Some(at),
+                SuspicionState::Idle => None,
             })
             .min()
     }
@@ -149,10 +152,11 @@ impl Suspicions {
 
 impl Suspicion {
     fn pause(&mut self, now: Time) {
-        if !matches!(self.state, State::Asked(_)) {
+        if !matches!(self.state, SuspicionState::Asked(_)) {
             return;
         }
-        self.state = PAUSES.get(self.pauses).map_or(State::Idle, |&pause| State::Due(now + pause));
+        self.state =
+            PAUSES.get(self.pauses).map_or(SuspicionState::Idle, |&pause| SuspicionState::Due(now + pause));
         self.pauses += 1;
     }
 }

@@ -2,7 +2,7 @@
 
 use callsign_store::{ids::Position, planted};
 
-use super::{Caller, Change, Claim, Duty, Host, Open, Queued, Registrant};
+use super::{Claim, Client, Duty, Host, MetaChange, Open, Queued, Registrant};
 use crate::{
     core::{
         input::{Answer, CallId, Effect, Granted, Now},
@@ -19,7 +19,7 @@ impl Host {
     pub(crate) fn register(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         name: Name,
         registrant: Registrant,
         effects: &mut Vec<Effect>,
@@ -34,7 +34,7 @@ impl Host {
     pub(super) fn register_now(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         name: Name,
         registrant: Registrant,
         effects: &mut Vec<Effect>,
@@ -87,7 +87,7 @@ impl Host {
     /// With a token: only if the claim is that of it.
     pub(crate) fn unregister<T: Table>(
         &mut self,
-        caller: Caller,
+        caller: Client,
         name: Name,
         token: Option<Position>,
         replica: &Replica<T>,
@@ -101,7 +101,7 @@ impl Host {
 
     fn unregister_now<T: Table>(
         &mut self,
-        caller: Caller,
+        caller: Client,
         name: Name,
         token: Option<Position>,
         replica: &Replica<T>,
@@ -145,9 +145,9 @@ impl Host {
     pub(crate) fn update<T: Table>(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         name: Name,
-        change: Change,
+        change: MetaChange,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
@@ -160,9 +160,9 @@ impl Host {
     fn update_now<T: Table>(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         name: Name,
-        change: Change,
+        change: MetaChange,
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
     ) {
@@ -181,7 +181,7 @@ impl Host {
         } else if self.is_asked(&name) {
             self.queued.push(name, Queued::Update { caller, change });
         } else {
-            let Change { token: position, revision, meta } = change;
+            let MetaChange { token: position, revision, meta } = change;
             let wish = Wish::Update { position, revision, meta };
             self.ask(Open { name, caller: Some(caller), ..Open::of(wish) });
         }

@@ -2,7 +2,7 @@
 
 use callsign_store::{ids::Position, planted};
 
-use super::{Caller, Claim, Duty, Host, Open};
+use super::{Claim, Client, Duty, Host, Open};
 use crate::{
     core::{
         input::{Effect, Notice, OnLapse},
@@ -81,7 +81,7 @@ impl Host {
     }
 
     /// Asks the leader to free a name whose claim is dropped already.
-    pub(super) fn give_up(&mut self, name: Name, position: Position, why: GivenUp, caller: Option<Caller>) {
+    pub(super) fn give_up(&mut self, name: Name, position: Position, why: GivenUp, caller: Option<Client>) {
         let wish = Wish::Unregister { position, why };
         self.ask(Open { name, caller, ..Open::of(wish) });
     }

@@ -30,10 +30,10 @@ use super::{
     starts::{not_registered, refuse_start},
     takes::refuse_take,
 };
-use crate::core::group::Membership;
+use crate::core::group::MembershipName;
 
 /// Where telling is: behind this actor, or behind this one of its names.
-type Told = Option<(u64, Option<Name>)>;
+type ToldUpTo = Option<(u64, Option<Name>)>;
 
 /// Something to do that may go over many names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +46,7 @@ pub(super) enum Duty {
     /// Each actor with a claim is told.
     Tell {
         notice: Notice,
-        told: Told,
+        told: ToldUpTo,
     },
     /// The claims end, and their actors are told that they are lost. Of the session, or of the log that had them.
     End {
@@ -260,7 +260,7 @@ impl Host {
     fn tell(
         &self,
         notice: Notice,
-        mut told: Told,
+        mut told: ToldUpTo,
         slice: &mut Slice,
         effects: &mut Vec<Effect>,
     ) -> Option<Duty> {
@@ -357,7 +357,7 @@ impl Host {
         effects: &mut Vec<Effect>,
     ) -> Option<Duty> {
         let outlives =
-            |name: &Name| Membership::of(name).is_some() && planted!("membership-outlives-its-actor");
+            |name: &Name| MembershipName::of(name).is_some() && planted!("membership-outlives-its-actor");
         let names = self.by_actor.get(&actor).into_iter().flat_map(ActorNames::iter);
         let names: Vec<Name> = names.filter(|name| !outlives(name)).take(slice.left).cloned().collect();
         let mut is_done = names.is_empty();

@@ -55,11 +55,11 @@ struct Giving {
     /// The flag is taken back then, and why.
     until: Time,
     why: TakeRefusal,
-    stage: Stage,
+    stage: GiveStage,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum GiveStage {
     /// The actor says what goes with the name.
     Asked,
     /// The taker is told.
@@ -100,7 +100,7 @@ impl Gives {
     /// A claim ends with its session, or with its log: nobody has to be told.
     /// Whether the leader was asked, so that nobody here knows where the name is.
     pub(super) fn forget(&mut self, name: &Name) -> bool {
-        self.end(name).is_some_and(|giving| giving.stage == Stage::Deciding)
+        self.end(name).is_some_and(|giving| giving.stage == GiveStage::Deciding)
     }
 
     fn end(&mut self, name: &Name) -> Option<Giving> {
@@ -130,7 +130,7 @@ impl Gives {
 
 impl Giving {
     fn bytes(&self) -> usize {
-        if let Stage::Handed(data) = &self.stage { data.len() } else { 0 }
+        if let GiveStage::Handed(data) = &self.stage { data.len() } else { 0 }
     }
 }
 
@@ -160,7 +160,7 @@ impl Host {
         }
         match taking {
             Taking::Ask { taker, holder, name, token, actor, kind } if taker.session.node == *from => {
-                let asked = Asked { taker, name, token, actor, kind };
+                let asked = AskedTake { taker, name, token, actor, kind };
                 self.on_asked(now, &holder, asked, replica, permitted, effects);
             }
             Taking::Received { taker, consent } if taker.session.node == *from => {
@@ -186,18 +186,18 @@ impl Host {
         &mut self,
         now: Now,
         holder: &SessionId,
-        asked: Asked,
+        asked: AskedTake,
         replica: &Replica<T>,
         permitted: &Permitted,
         effects: &mut Vec<Effect>,
     ) {
-        let Asked { taker, name, token, actor, kind } = asked;
+        let AskedTake { taker, name, token, actor, kind } = asked;
         // In another session this node can say nothing; while it is not trusted it may not flag and unflag.
         if self.session.as_deref() != Some(holder) || !self.is_trusted(now) {
             return;
         }
         if let Some(giving) = self.gives.by_name.get(&name).filter(|giving| giving.taker == taker) {
-            if let Stage::Handed(data) = &giving.stage {
+            if let GiveStage::Handed(data) = &giving.stage {
                 let (consent, data) = (giving.consent, data.clone());
                 self.hand(taker, consent, data, effects);
             }
@@ -239,7 +239,7 @@ impl Host {
         let consent = self.gives.last_consent;
         let to = taker.session.node.clone();
         let (until, why, stage) =
-            (now.time + GIVE_LIMIT, TakeRefusal::TooSlow { limit: GIVE_LIMIT }, Stage::Asked);
+            (now.time + GIVE_LIMIT, TakeRefusal::TooSlow { limit: GIVE_LIMIT }, GiveStage::Asked);
         let giving = Giving { claim, token, taker, actor, kind, consent, until, why, stage };
         self.gives.by_name.insert(name.clone(), giving);
         if !planted!("consent-without-flag") {
@@ -275,7 +275,7 @@ impl Host {
         effects: &mut Vec<Effect>,
     ) {
         let giving = self.gives.by_name.get(&name);
-        let Some(giving) = giving.filter(|it| it.consent == consent && it.stage == Stage::Asked) else {
+        let Some(giving) = giving.filter(|it| it.consent == consent && it.stage == GiveStage::Asked) else {
             return;
         };
         let taker = giving.taker.clone();
@@ -283,7 +283,7 @@ impl Host {
             Ok(data) if data.len() <= MAX_HANDED_BYTES => {
                 self.gives.bytes += data.len();
                 if let Some(giving) = self.gives.by_name.get_mut(&name) {
-                    giving.stage = Stage::Handed(data.clone());
+                    giving.stage = GiveStage::Handed(data.clone());
                 }
                 self.hand(taker.clone(), consent, data, effects);
                 if planted!("leader-asked-before-the-taker-has-it") {
@@ -331,12 +331,12 @@ impl Host {
             return;
         }
         let Some(giving) = self.gives.by_name.get_mut(&name) else { return };
-        if giving.consent != consent || !matches!(giving.stage, Stage::Handed(_)) {
+        if giving.consent != consent || !matches!(giving.stage, GiveStage::Handed(_)) {
             return;
         }
 
         self.gives.bytes -= giving.bytes();
-        giving.stage = Stage::Deciding;
+        giving.stage = GiveStage::Deciding;
         if planted!("flag-taken-back-by-time") {
             giving.until = now.time + Duration::from_millis(200);
         }
@@ -357,7 +357,7 @@ impl Host {
         effects: &mut Vec<Effect>,
     ) {
         let is_before =
-            |giving: &Giving| giving.stage != Stage::Deciding || planted!("flag-taken-back-by-time");
+            |giving: &Giving| giving.stage != GiveStage::Deciding || planted!("flag-taken-back-by-time");
         if !self.gives.by_name.get(name).is_some_and(is_before) {
             return;
         }
@@ -376,7 +376,7 @@ impl Host {
     /// The claim of a name ends, so that it goes to nobody, unless the leader was asked already.
     pub(super) fn end_giving(&mut self, name: &Name, effects: &mut Vec<Effect>) {
         let giving = self.gives.end(name);
-        let is_asked = giving.as_ref().is_some_and(|giving| giving.stage == Stage::Deciding);
+        let is_asked = giving.as_ref().is_some_and(|giving| giving.stage == GiveStage::Deciding);
         self.offers.forget(name, is_asked);
         if let Some(giving) = giving.filter(|_| !is_asked) {
             self.refuse_taker(giving.taker, TakeRefusal::NotHeld, effects);
@@ -395,7 +395,8 @@ impl Host {
         if self.is_busy() {
             return;
         }
-        let is_for = |giving: &Giving| giving.taker.session.node == *node && giving.stage != Stage::Deciding;
+        let is_for =
+            |giving: &Giving| giving.taker.session.node == *node && giving.stage != GiveStage::Deciding;
         let all = self.gives.by_name.iter().filter(|(_, giving)| is_for(giving));
         let names: Vec<Name> = all.map(|(name, _)| name.clone()).collect();
         for name in names {
@@ -410,7 +411,7 @@ impl Host {
         }
         let is_over = |giving: &Giving| {
             now.time >= giving.until
-                && ((giving.stage == Stage::Deciding).not() || planted!("flag-taken-back-by-time"))
+                && ((giving.stage == GiveStage::Deciding).not() || planted!("flag-taken-back-by-time"))
         };
         let over = self.gives.by_name.iter().filter(|(_, giving)| is_over(giving));
         let over: Vec<_> = over.map(|(name, giving)| (name.clone(), giving.why.clone())).collect();
@@ -432,7 +433,7 @@ impl Host {
     pub(super) fn settle_transfer(&mut self, open: Open, verdict: &Verdict, effects: &mut Vec<Effect>) {
         let Wish::Transfer { position: token, to, number, .. } = open.wish else { return };
         let name = open.name;
-        let giving = self.gives.by_name.get(&name).filter(|giving| giving.stage == Stage::Deciding);
+        let giving = self.gives.by_name.get(&name).filter(|giving| giving.stage == GiveStage::Deciding);
         let is_giving = giving.is_some_and(|it| it.token == token && it.taker.number == number);
         let giving = if is_giving { self.gives.end(&name) } else { None };
         if let Verdict::Kept { allowed } = verdict {
@@ -482,7 +483,7 @@ impl Host {
 }
 
 /// What a taker asks for.
-struct Asked {
+struct AskedTake {
     taker: Taker,
     name: Name,
     token: Position,

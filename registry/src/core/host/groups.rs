@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use callsign_store::planted;
 
 use super::{
-    Caller, Claim, Effect, GroupId, Host, Name, Now, Position, Queued, RegisterError, Registrant, Replica,
+    Claim, Client, Effect, GroupId, Host, Name, Now, Position, Queued, RegisterError, Registrant, Replica,
     Table, calls::refuse, duties::Duty,
 };
-use crate::core::group::Membership;
+use crate::core::group::MembershipName;
 
 /// Claims of places that do not hold yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub(super) struct Places {
 impl Places {
     /// A claim begins.
     pub(super) fn begins(&mut self, name: &Name) {
-        if Membership::of_place(name).is_some() {
+        if MembershipName::of_place(name).is_some() {
             self.begun.insert(name.clone());
         }
     }
@@ -43,7 +43,7 @@ impl Places {
     /// These places are free, of whatever node.
     pub(super) fn freed(&mut self, places: &[(Name, Position)]) {
         for (name, position) in places {
-            let Some((group, _)) = Membership::of_place(name) else { continue };
+            let Some((group, _)) = MembershipName::of_place(name) else { continue };
             let Some(waiting) = self.waiting.get_mut(group) else { continue };
             waiting.remove(&(*position, name.clone()));
             if waiting.is_empty() {
@@ -57,7 +57,7 @@ impl Places {
     /// Takes the groups that are to be looked at. Before that, those whose claims have begun get their places in line.
     fn take_due(&mut self, claims: &BTreeMap<Name, Claim>) -> BTreeSet<Name> {
         for name in std::mem::take(&mut self.begun) {
-            if let (Some(claim), Some((group, _))) = (claims.get(&name), Membership::of_place(&name)) {
+            if let (Some(claim), Some((group, _))) = (claims.get(&name), MembershipName::of_place(&name)) {
                 let (group, position) = (Name::from(group), claim.position);
                 self.due.insert(group.clone());
                 self.waiting.entry(group).or_default().insert((position, name));
@@ -81,7 +81,7 @@ impl Host {
     pub(crate) fn join(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         group: GroupId,
         registrant: Registrant,
         effects: &mut Vec<Effect>,
@@ -96,7 +96,7 @@ impl Host {
     pub(super) fn join_now(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         group: &GroupId,
         registrant: Registrant,
         effects: &mut Vec<Effect>,
@@ -162,12 +162,12 @@ mod tests {
 
     /// A table that counts how often a group is looked through.
     #[derive(Default)]
-    struct Counted {
+    struct CountedTable {
         rows: BTreeMap<Name, Row>,
         looks: Rc<Cell<usize>>,
     }
 
-    impl Table for Counted {
+    impl Table for CountedTable {
         fn row(&self, name: &str) -> Option<Row> {
             self.rows.row(name)
         }
@@ -199,18 +199,18 @@ mod tests {
     }
 
     /// A host whose actors wait for places.
-    struct Waiting {
+    struct WaitingHost {
         host: Host,
-        replica: Replica<Counted>,
+        replica: Replica<CountedTable>,
         looks: Rc<Cell<usize>>,
         session: Arc<SessionId>,
     }
 
-    impl Waiting {
+    impl WaitingHost {
         fn new() -> Self {
             let node = NodeName::new("a").unwrap();
             let id = SessionId { node: node.clone(), incarnation: Incarnation(1), number: SessionNumber(1) };
-            let (table, session) = (Counted::default(), Arc::new(id));
+            let (table, session) = (CountedTable::default(), Arc::new(id));
             let looks = Rc::clone(&table.looks);
             let (mut host, mut replica) = (Host::new(), Replica::new(node, table));
             replica.base_on_nothing();
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_place_that_is_free_has_the_first_who_waits_looked_at_and_not_all() {
-        let (mut waiting, gpu) = (Waiting::new(), GroupId::semaphore("gpu", 2));
+        let (mut waiting, gpu) = (WaitingHost::new(), GroupId::semaphore("gpu", 2));
         for actor in 1..=300 {
             waiting.joins(&gpu, actor);
         }
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_place_that_is_free_is_nothing_to_those_who_wait_in_other_groups() {
-        let mut waiting = Waiting::new();
+        let mut waiting = WaitingHost::new();
         let locks: Vec<_> = (0..50).map(|nth| GroupId::semaphore(&format!("x{nth}"), 1)).collect();
         for (lock, first) in locks.iter().zip((1..).step_by(2)) {
             waiting.joins(lock, first);
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_a_claim_that_has_ended_once_many_names_have_changed() {
-        let (mut waiting, lock) = (Waiting::new(), GroupId::semaphore("x", 1));
+        let (mut waiting, lock) = (WaitingHost::new(), GroupId::semaphore("x", 1));
         for actor in 1..=4 {
             waiting.joins(&lock, actor);
         }
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn whoever_stands_behind_a_place_without_a_row_is_looked_at() {
-        let (mut waiting, lock) = (Waiting::new(), GroupId::semaphore("x", 1));
+        let (mut waiting, lock) = (WaitingHost::new(), GroupId::semaphore("x", 1));
         for actor in 1..=3 {
             waiting.joins(&lock, actor);
         }

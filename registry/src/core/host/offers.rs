@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use callsign_store::planted;
 
 use super::{
-    Answer, Arc, Caller, Claim, Duration, Effect, Host, Kind, Message, Name, NodeName, Now, OnTake, Position,
+    Answer, Arc, Claim, Client, Duration, Effect, Host, Kind, Message, Name, NodeName, Now, OnTake, Position,
     Replica, Row, SessionId, Table, Time, starts::clip,
 };
 use crate::{
@@ -51,7 +51,7 @@ struct Offer {
     /// The nodes that did not take the name, or may not hold it.
     passed: BTreeSet<NodeName>,
     /// The caller that wants this one name to go to this one node. None: the node drains.
-    caller: Option<Caller>,
+    caller: Option<Client>,
     place: Place,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Offers {
     /// The names that are to be offered when the node drains.
     due: BTreeSet<Name>,
     out: BTreeMap<Name, Offer>,
-    called: Vec<(Caller, Name, NodeName)>,
+    called: Vec<(Client, Name, NodeName)>,
     is_draining: bool,
     /// Nodes that take no name of a kind while this one drains.
     unwilling: BTreeMap<NodeName, BTreeSet<Kind>>,
@@ -182,7 +182,7 @@ impl Host {
     }
 
     /// A caller wants this one name to go to this one node.
-    pub(crate) fn offer(&mut self, caller: Caller, name: Name, to: NodeName) {
+    pub(crate) fn offer(&mut self, caller: Client, name: Name, to: NodeName) {
         self.offers.called.push((caller, name, to));
     }
 
@@ -287,8 +287,8 @@ impl Host {
     fn expire_offers(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let is_trusted = self.is_trusted(now) || self.is_busy();
         let now = now.time;
-        let is_over = |caller: &Caller| now >= caller.deadline;
-        let unknown = |name: &Name, caller: &Caller| {
+        let is_over = |caller: &Client| now >= caller.deadline;
+        let unknown = |name: &Name, caller: &Client| {
             Err(OfferError::Unknown { name: name.to_string(), waited: now.since(caller.began) })
         };
         self.offers.out.retain(|name, offer| {
@@ -310,7 +310,7 @@ impl Host {
     fn offer_called<T: Table>(
         &mut self,
         now: Time,
-        (caller, name, to): (Caller, Name, NodeName),
+        (caller, name, to): (Client, Name, NodeName),
         targets: &[NodeName],
         replica: &Replica<T>,
         effects: &mut Vec<Effect>,
@@ -389,7 +389,7 @@ impl Host {
         now: Time,
         (name, to): (Name, NodeName),
         (token, kind): (Position, Kind),
-        (passed, caller): (BTreeSet<NodeName>, Option<Caller>),
+        (passed, caller): (BTreeSet<NodeName>, Option<Client>),
         effects: &mut Vec<Effect>,
     ) {
         let Some(holder) = self.session.clone() else { return };
@@ -440,7 +440,7 @@ pub(crate) fn decline(holder: &Arc<SessionId>, number: u64, why: Decline, effect
     effects.push(Effect::send(holder.node.clone(), Message::Take(declined)));
 }
 
-fn answer_offer(caller: Option<Caller>, answer: Result<Position, OfferError>, effects: &mut Vec<Effect>) {
+fn answer_offer(caller: Option<Client>, answer: Result<Position, OfferError>, effects: &mut Vec<Effect>) {
     if let Some(caller) = caller {
         effects.push(Effect::Answer { call: caller.call, answer: Answer::Offered(answer) });
     }

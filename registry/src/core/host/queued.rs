@@ -5,7 +5,7 @@ use std::{
     ops::Bound,
 };
 
-use super::{Caller, Change, Disowned, GroupId, Name, Position, Registrant, Starter, Wanted, meta};
+use super::{Client, Disowned, GroupId, MetaChange, Name, Position, Registrant, Starter, Wanted, meta};
 
 /// So many callers of one name are answered at a time, which a step may do twice. More: a step is long. Fewer: the last of many waits for
 /// longer.
@@ -15,40 +15,40 @@ pub(super) const ANSWERED_AT_ONCE: usize = 512;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Queued {
     Register {
-        caller: Caller,
+        caller: Client,
         registrant: Registrant,
     },
     Start {
-        caller: Caller,
+        caller: Client,
         starter: Box<Starter>,
     },
     /// It waits for its turn only, and for no other call: what name it asks for its session will say.
     Join {
-        caller: Caller,
+        caller: Client,
         group: GroupId,
         registrant: Registrant,
     },
     Unregister {
-        caller: Caller,
+        caller: Client,
         token: Option<Position>,
     },
     Update {
-        caller: Caller,
-        change: Change,
+        caller: Client,
+        change: MetaChange,
     },
     Take {
-        caller: Caller,
+        caller: Client,
         wanted: Wanted,
     },
     /// It waits for its turn only, and for no other call.
     Disown {
-        caller: Caller,
+        caller: Client,
         disowned: Disowned,
     },
 }
 
 impl Queued {
-    pub(super) fn caller(&self) -> Caller {
+    pub(super) fn caller(&self) -> Client {
         match self {
             Self::Register { caller, .. }
             | Self::Start { caller, .. }
@@ -207,7 +207,7 @@ mod tests {
     };
 
     fn call(id: u64) -> Queued {
-        let caller = Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1));
+        let caller = Client::new(Time::ZERO, CallId(id), Duration::from_secs(1));
         Queued::Unregister { caller, token: None }
     }
 
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn those_who_ask_for_names_are_taken_about_so_many_at_a_time_and_others_wait_on() {
-        let caller = |id| Caller::new(Time::ZERO, CallId(id), Duration::from_secs(1));
+        let caller = |id| Client::new(Time::ZERO, CallId(id), Duration::from_secs(1));
         let registrant = || Registrant {
             actor: 5,
             kind: callsign_transport::Kind(7),

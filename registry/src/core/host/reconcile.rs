@@ -88,6 +88,11 @@ impl Host {
         }
     }
 
+    /// When to compare them again, if they differed the last time.
+    pub(crate) fn compares_at(&self) -> Option<Time> {
+        self.differ_since.filter(|_| self.session.is_some()).map(|since| since + DIFFER_FOR)
+    }
+
     /// Whether claims and log say the same, but for names of which something is under way. Cost: those names.
     fn is_as_logged<T: Table>(&self, session: &SessionId, replica: &Replica<T>) -> bool {
         let held = replica.sessions().get(session);

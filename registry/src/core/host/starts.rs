@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use callsign_store::planted;
 
 use super::{
-    Answer, CallId, Caller, Claim, Duration, Effect, Entry, GivenUp, Granted, Host, Kind, Meta, Name, Notice,
+    Answer, CallId, Claim, Client, Duration, Effect, Entry, GivenUp, Granted, Host, Kind, Meta, Name, Notice,
     Now, OnLapse, OnTake, Open, Position, Queued, RegisterError, Replica, Table, Time, Verdict, Wish, digest,
     duties::{Duty, Slice},
     meta,
@@ -59,7 +59,7 @@ struct Running {
 /// Somebody who waits for the start of another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Awaiting {
-    caller: Caller,
+    caller: Client,
     token: Position,
     starter: Starter,
 }
@@ -172,7 +172,7 @@ impl Host {
     pub(crate) fn start<T: Table>(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         name: Name,
         starter: Starter,
         replica: &Replica<T>,
@@ -187,7 +187,7 @@ impl Host {
     pub(super) fn start_now<T: Table>(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         name: Name,
         starter: Starter,
         replica: &Replica<T>,
@@ -287,7 +287,7 @@ impl Host {
             None if replica.is_based() && !is_own => {
                 let Awaiting { caller, starter, .. } = awaiting;
                 let caller =
-                    Caller { began: caller.began, ..Caller::new(now.time, caller.call, starter.wait) };
+                    Client { began: caller.began, ..Client::new(now.time, caller.call, starter.wait) };
                 self.start(now, caller, name, starter, replica, effects);
             }
             _ => self.starts.await_start(name, awaiting),
@@ -388,7 +388,7 @@ impl Host {
         }
         self.by_actor.entry(actor).or_default().insert(name.clone());
         let wish = Wish::Bind { position, actor, meta: starter.meta };
-        let caller = Some(Caller::new(now.time, id, starter.wait));
+        let caller = Some(Client::new(now.time, id, starter.wait));
         self.ask(Open { name, on_lapse, claim: Some(id), caller, ..Open::of(wish) });
     }
 

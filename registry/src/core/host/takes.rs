@@ -22,7 +22,7 @@ use bytes::Bytes;
 use callsign_store::planted;
 
 use super::{
-    Answer, Applied, Arc, CallId, Caller, Duration, Effect, Event, GivenUp, Granted, Host, Kind, Message,
+    Answer, Applied, Arc, CallId, Client, Duration, Effect, Event, GivenUp, Granted, Host, Kind, Message,
     Name, NodeName, Notice, Now, OnLapse, OnTake, Open, Position, Queued, RegisterError, Replica,
     RequestNumber, SessionId, Table, Time, Verdict, Wish,
     decided::Decided,
@@ -59,7 +59,7 @@ struct Take {
     wanted: Wanted,
     /// The call that asked. What is granted is its claim.
     claim: CallId,
-    caller: Option<Caller>,
+    caller: Option<Client>,
     /// Who holds the registration. None: the replica is not there yet.
     holder: Option<Arc<SessionId>>,
     asked: Option<Time>,
@@ -148,7 +148,7 @@ impl Host {
     pub(crate) fn take<T: Table>(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         name: Name,
         wanted: Wanted,
         replica: &Replica<T>,
@@ -163,7 +163,7 @@ impl Host {
     pub(super) fn take_now<T: Table>(
         &mut self,
         now: Now,
-        caller: Caller,
+        caller: Client,
         name: Name,
         wanted: Wanted,
         replica: &Replica<T>,

@@ -60,8 +60,8 @@ impl Alone {
         settled(&mut self.host, self.now, &self.replica)
     }
 
-    fn caller(&self, call: u64) -> Caller {
-        Caller::new(self.now.time, CallId(call), self.wait)
+    fn caller(&self, call: u64) -> Client {
+        Client::new(self.now.time, CallId(call), self.wait)
     }
 
     fn register(&mut self, call: u64, actor: u64, name: &str) -> Vec<Effect> {
@@ -95,7 +95,7 @@ impl Alone {
 
     fn update_at(&mut self, call: u64, name: &str, token: u64, revision: Option<u64>) -> Vec<Effect> {
         let (caller, mut effects) = (self.caller(call), Vec::new());
-        let change = Change { token: Position(token), revision: revision.map(Position), meta: None };
+        let change = MetaChange { token: Position(token), revision: revision.map(Position), meta: None };
         self.host.update(self.now, caller, name.into(), change, &self.replica, &mut effects);
         effects
     }

@@ -5,7 +5,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use callsign_store::planted;
 
 use super::{
-    ASK_AGAIN, Answer, Caller, Effect, GivenUp, Host, Name, Now, Open, Queued, RegisterError, Replica,
+    ASK_AGAIN, Answer, Client, Effect, GivenUp, Host, Name, Now, Open, Queued, RegisterError, Replica,
     RequestNumber, Surroundings, Table, Time, UnregisterError, UpdateError, Wish, duties::Slice,
     starts::not_registered,
 };
@@ -194,7 +194,7 @@ impl Host {
     }
 }
 
-fn expired(open: &Open, caller: Caller, now: Time, around: Surroundings<'_>) -> Answer {
+fn expired(open: &Open, caller: Client, now: Time, around: Surroundings<'_>) -> Answer {
     let (name, waited) = (open.name.to_string(), now.since(caller.began));
     match open.wish {
         Wish::Unregister { .. } => Answer::Unregistered(Err(UnregisterError::Pending { name, waited })),

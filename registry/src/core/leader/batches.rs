@@ -10,7 +10,7 @@ use callsign_store::{ids::Position, planted};
 use super::{Decision, Flight, Leader, decide::decide};
 use crate::core::{
     fence::Fence,
-    group::Membership,
+    group::MembershipName,
     input::Turn,
     log::{BatchBuilder, Op},
     message::Wish,
@@ -73,7 +73,7 @@ impl Leader {
             }
             // New places of one semaphore have positions of their own, so that those of its holders grow.
             let place = match &pending.wish {
-                Wish::Register { .. } => Membership::of_place(&pending.name).map(|(group, _)| group),
+                Wish::Register { .. } => MembershipName::of_place(&pending.name).map(|(group, _)| group),
                 _ => None,
             };
             let is_second_place =

@@ -4,7 +4,7 @@ use callsign_store::{ids::Position, planted};
 
 use super::{
     Pending,
-    takers::{Decided, Takers},
+    takers::{Ruling, Takers},
 };
 use crate::core::{
     log::{BatchBuilder, Op},
@@ -22,7 +22,7 @@ pub(super) fn decide<T: Table>(
     position: Position,
     takers: &Takers,
     builder: &mut BatchBuilder,
-) -> Option<Decided> {
+) -> Option<Ruling> {
     let row = replica.row(&pending.name);
     if matches!(pending.wish, Wish::Transfer { .. }) {
         return takers.decide(permitted, pending, row, position, builder);
@@ -45,7 +45,7 @@ fn decide_by_row<T: Table>(
     pending: &Pending,
     position: Position,
     builder: &mut BatchBuilder,
-) -> Decided {
+) -> Ruling {
     match (&pending.wish, row) {
         // It has rules of its own, above.
         (Wish::Transfer { .. }, _) => (None, Verdict::Gone),

@@ -4,10 +4,10 @@ use callsign_store::planted;
 
 use super::{
     ASKED_AGAIN, Batch, BatchBuilder, BatchFlight, CommitOutcome, Conditions, Decision, Duration, Effect,
-    Event, FENCE_AGE, Fence, Flight, LONGEST_COMMIT_PAUSE, Leader, Message, NodeName, Nonce, ONE_OPERATION,
-    OpId, Outcome, Pending, ReadResult, Record, Replica, RequestNumber, STORE_RETRY, SessionId, Stage,
-    StoreError, Table, Time, Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed, read_key,
-    splitmix,
+    Event, FENCE_AGE, Fence, Flight, FlightStage, LONGEST_COMMIT_PAUSE, Leader, Message, NodeName, Nonce,
+    ONE_OPERATION, OpId, Outcome, Pending, ReadResult, Record, Replica, RequestNumber, STORE_RETRY,
+    SessionId, StoreError, Table, Time, Transaction, Turn, UNANSWERED_AFTER, Wish, flight_conditions_failed,
+    read_key, splitmix,
 };
 
 impl Leader {
@@ -44,8 +44,13 @@ impl Leader {
             self.next_position(replica.position()),
         );
         let bytes = batch.encode();
-        let flight =
-            BatchFlight { batch, bytes, decisions, conditions, stage: Stage::Pausing { until: Time::ZERO } };
+        let flight = BatchFlight {
+            batch,
+            bytes,
+            decisions,
+            conditions,
+            stage: FlightStage::Pausing { until: Time::ZERO },
+        };
         if planted!("answer-before-commit") {
             self.answer(flight.batch.position, flight.decisions.clone(), turn.effects);
         }
@@ -92,7 +97,7 @@ impl Leader {
         if is_unchecked {
             transaction.checks.retain(|check| check.key != self.keys.commit());
         }
-        flight.stage = Stage::Committing { id: turn.commit(transaction), since: turn.now };
+        flight.stage = FlightStage::Committing { id: turn.commit(transaction), since: turn.now };
     }
 
     /// A commit ended.
@@ -106,7 +111,7 @@ impl Leader {
     ) -> Outcome {
         let Flight::Batch(flight) = &mut self.flight else { return Outcome::default() };
         // Also the late answer of an attempt that was tried again: it is the same batch.
-        if !matches!(flight.stage, Stage::Committing { id: current, .. } if current == id) {
+        if !matches!(flight.stage, FlightStage::Committing { id: current, .. } if current == id) {
             return Outcome::default();
         }
         match outcome {
@@ -117,7 +122,7 @@ impl Leader {
             CommitOutcome::Conflict => {
                 let mut reads = Fence::reads(&self.keys);
                 reads.push(read_key(self.keys.log(flight.batch.position)));
-                flight.stage = Stage::Settling { id: turn.read(reads), since: turn.now };
+                flight.stage = FlightStage::Settling { id: turn.read(reads), since: turn.now };
                 self.seen = None;
                 Outcome::default()
             }
@@ -176,7 +181,7 @@ impl Leader {
         if pause == Duration::ZERO {
             self.commit(turn);
         } else if let Flight::Batch(flight) = &mut self.flight {
-            flight.stage = Stage::Pausing { until: turn.now + pause };
+            flight.stage = FlightStage::Pausing { until: turn.now + pause };
         }
     }
 
@@ -226,7 +231,7 @@ impl Leader {
                 Outcome::default()
             }
             Flight::Batch(flight) => {
-                if !matches!(flight.stage, Stage::Settling { id: current, .. } if current == id) {
+                if !matches!(flight.stage, FlightStage::Settling { id: current, .. } if current == id) {
                     return Outcome::default();
                 }
                 let Ok(read) = result else {

@@ -17,7 +17,7 @@ use crate::core::{
 };
 
 /// An operation to commit, or none, and the verdict.
-pub(super) type Decided = (Option<Op>, Verdict);
+pub(super) type Ruling = (Option<Op>, Verdict);
 
 /// Which of them are open, and what waits to know that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -94,7 +94,7 @@ impl Takers {
         row: Option<Row>,
         position: Position,
         builder: &mut BatchBuilder,
-    ) -> Option<Decided> {
+    ) -> Option<Ruling> {
         let Wish::Transfer { position: token, to, number, actor, kind } = &pending.wish else {
             return Some((None, Verdict::Gone));
         };

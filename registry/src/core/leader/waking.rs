@@ -2,7 +2,7 @@
 
 use callsign_store::{Time, ids::NodeName, planted};
 
-use super::{Flight, HEARTBEAT, Leader, Stage, UNANSWERED_AFTER};
+use super::{Flight, FlightStage, HEARTBEAT, Leader, UNANSWERED_AFTER};
 use crate::core::{
     fence::Fence,
     input::{Effect, Turn},
@@ -45,14 +45,18 @@ impl Leader {
         let is_over = |since: Time| now >= since + UNANSWERED_AFTER;
         match &mut self.flight {
             Flight::Batch(flight) => match flight.stage {
-                Stage::Committing { since, .. } if is_over(since) && !planted!("commit-waited-for-ever") => {
+                FlightStage::Committing { since, .. }
+                    if is_over(since) && !planted!("commit-waited-for-ever") =>
+                {
                     self.seen = None;
                     self.commit(turn);
                 }
-                Stage::Settling { since, .. } if is_over(since) && !planted!("settling-waited-for-ever") => {
+                FlightStage::Settling { since, .. }
+                    if is_over(since) && !planted!("settling-waited-for-ever") =>
+                {
                     self.commit(turn);
                 }
-                Stage::Pausing { until } if now >= until => {
+                FlightStage::Pausing { until } if now >= until => {
                     self.commit(turn);
                 }
                 _ => {}
@@ -77,8 +81,10 @@ impl Leader {
             Flight::None => None,
             Flight::Fence { since, .. } => Some(*since + UNANSWERED_AFTER),
             Flight::Batch(flight) => Some(match flight.stage {
-                Stage::Committing { since, .. } | Stage::Settling { since, .. } => since + UNANSWERED_AFTER,
-                Stage::Pausing { until } => until,
+                FlightStage::Committing { since, .. } | FlightStage::Settling { since, .. } => {
+                    since + UNANSWERED_AFTER
+                }
+                FlightStage::Pausing { until } => until,
             }),
         };
         let heartbeat = self.is_open.then_some(self.next_heartbeat);

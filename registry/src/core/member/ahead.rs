@@ -23,7 +23,7 @@ const MOST_AHEAD: usize = 64;
 const READ_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Said {
+struct SaidAhead {
     messages: VecDeque<Message>,
     read_at: Time,
 }
@@ -31,7 +31,7 @@ struct Said {
 /// All of it, by who said it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ahead {
-    by_node: BTreeMap<NodeName, Said>,
+    by_node: BTreeMap<NodeName, SaidAhead>,
 }
 
 impl Ahead {
@@ -41,7 +41,7 @@ impl Ahead {
         let said = self
             .by_node
             .entry(from.clone())
-            .or_insert_with(|| Said { messages: VecDeque::new(), read_at: now });
+            .or_insert_with(|| SaidAhead { messages: VecDeque::new(), read_at: now });
         if said.messages.len() < MOST_AHEAD {
             said.messages.push_back(message);
         }

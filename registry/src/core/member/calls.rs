@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Member;
 use crate::core::{
-    host::{Caller, Change, Disowned, OnTake, Registrant, Starter, Wanted},
+    host::{Client, Disowned, MetaChange, OnTake, Registrant, Starter, Wanted},
     input::{Answer, Call, CallId, Effect, Now},
     table::Table,
 };
@@ -29,7 +29,7 @@ impl<T: Table> Member<T> {
             effects.push(Effect::Answer { call: id, answer: Answer::Left });
             return;
         }
-        let caller = Caller::new(now.time, id, wait);
+        let caller = Client::new(now.time, id, wait);
         match call {
             Call::Register { name, actor, kind, on_lapse, on_take, meta } => {
                 let registrant = Registrant { actor, kind, on_lapse, on_take, meta };
@@ -59,7 +59,7 @@ impl<T: Table> Member<T> {
                 self.host.disown(caller, name, Disowned { token, actor }, &self.replica, effects);
             }
             Call::Update { name, token, revision, meta } => {
-                let change = Change { token, revision, meta };
+                let change = MetaChange { token, revision, meta };
                 self.host.update(now, caller, name, change, &self.replica, effects);
             }
             Call::Consistent { name } => self.reads.consistent(now.time, id, name, wait),

@@ -39,7 +39,7 @@ pub(super) struct Sight {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Stage {
+enum DrainStage {
     Serving,
     HandingOver { until: Time, callers: Vec<CallId> },
     Drained(Drained),
@@ -49,7 +49,7 @@ enum Stage {
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Next {
+pub(super) enum DrainStep {
     /// Nothing yet.
     Wait,
     /// Tell these what became of the seat.
@@ -61,78 +61,80 @@ pub(super) enum Next {
 /// See the [module](self).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Drain {
-    stage: Stage,
+    stage: DrainStage,
 }
 
 impl Drain {
     pub(super) fn new() -> Self {
-        Self { stage: Stage::Serving }
+        Self { stage: DrainStage::Serving }
     }
 
     /// Whether no new names are registered here any more.
     pub(super) fn has_begun(&self) -> bool {
-        self.stage != Stage::Serving
+        self.stage != DrainStage::Serving
     }
 
     /// Whether nothing is asked here any more.
     pub(super) fn is_closing(&self) -> bool {
-        matches!(self.stage, Stage::Closing { .. } | Stage::Left)
+        matches!(self.stage, DrainStage::Closing { .. } | DrainStage::Left)
     }
 
     /// Whether the names are given up.
     pub(super) fn has_left(&self) -> bool {
-        self.stage == Stage::Left
+        self.stage == DrainStage::Left
     }
 
     /// Whether time has to pass.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.stage, Stage::HandingOver { .. } | Stage::Closing { .. })
+        matches!(self.stage, DrainStage::HandingOver { .. } | DrainStage::Closing { .. })
     }
 
     /// Somebody wants it to drain. What became of it is said at once if that is known.
-    pub(super) fn begin(&mut self, caller: CallId, until: Time) -> Next {
+    pub(super) fn begin(&mut self, caller: CallId, until: Time) -> DrainStep {
         match &mut self.stage {
-            Stage::Serving => self.stage = Stage::HandingOver { until, callers: vec![caller] },
+            DrainStage::Serving => self.stage = DrainStage::HandingOver { until, callers: vec![caller] },
             // The one that wants it sooner is right.
-            Stage::HandingOver { until: former, callers } => {
+            DrainStage::HandingOver { until: former, callers } => {
                 *former = until.min(*former);
                 callers.push(caller);
             }
-            Stage::Drained(drained) => return Next::Tell(vec![caller], drained.clone()),
-            Stage::Closing { .. } | Stage::Left => return Next::Tell(vec![caller], Drained::Left),
+            DrainStage::Drained(drained) => return DrainStep::Tell(vec![caller], drained.clone()),
+            DrainStage::Closing { .. } | DrainStage::Left => {
+                return DrainStep::Tell(vec![caller], Drained::Left);
+            }
         }
-        Next::Wait
+        DrainStep::Wait
     }
 
     /// Somebody wants it to leave now: those that wait for it to drain are told.
-    pub(super) fn close(&mut self, caller: CallId, until: Time) -> Next {
-        match std::mem::replace(&mut self.stage, Stage::Closing { until, caller }) {
-            Stage::HandingOver { callers, .. } => Next::Tell(callers, Drained::TimedOut),
-            _ => Next::Wait,
+    pub(super) fn close(&mut self, caller: CallId, until: Time) -> DrainStep {
+        match std::mem::replace(&mut self.stage, DrainStage::Closing { until, caller }) {
+            DrainStage::HandingOver { callers, .. } => DrainStep::Tell(callers, Drained::TimedOut),
+            _ => DrainStep::Wait,
         }
     }
 
     /// Goes on, as far as what it sees lets it.
-    pub(super) fn proceed(&mut self, now: Time, sight: &Sight) -> Next {
+    pub(super) fn proceed(&mut self, now: Time, sight: &Sight) -> DrainStep {
         match &mut self.stage {
-            Stage::HandingOver { until, callers } => {
+            DrainStage::HandingOver { until, callers } => {
                 let drained = match &sight.led_by {
                     _ if now >= *until => Drained::TimedOut,
-                    _ if sight.is_registering || sight.is_offering => return Next::Wait,
+                    _ if sight.is_registering || sight.is_offering => return DrainStep::Wait,
                     Some(by) if sight.is_known => Drained::Led { by: by.clone() },
                     _ if !sight.has_successor => Drained::Alone,
-                    _ => return Next::Wait,
+                    _ => return DrainStep::Wait,
                 };
                 let callers = std::mem::take(callers);
-                self.stage = Stage::Drained(drained.clone());
-                Next::Tell(callers, drained)
+                self.stage = DrainStage::Drained(drained.clone());
+                DrainStep::Tell(callers, drained)
             }
-            Stage::Closing { until, caller } if !sight.is_asking || now >= *until => {
+            DrainStage::Closing { until, caller } if !sight.is_asking || now >= *until => {
                 let caller = *caller;
-                self.stage = Stage::Left;
-                Next::Leave(caller)
+                self.stage = DrainStage::Left;
+                DrainStep::Leave(caller)
             }
-            _ => Next::Wait,
+            _ => DrainStep::Wait,
         }
     }
 }
@@ -164,18 +166,18 @@ mod tests {
 
     fn begun() -> Drain {
         let mut drain = Drain::new();
-        assert_eq!(drain.begin(CallId(1), BY), Next::Wait);
+        assert_eq!(drain.begin(CallId(1), BY), DrainStep::Wait);
         drain
     }
 
-    fn told(drained: Drained) -> Next {
-        Next::Tell(vec![CallId(1)], drained)
+    fn told(drained: Drained) -> DrainStep {
+        DrainStep::Tell(vec![CallId(1)], drained)
     }
 
     #[test]
     fn it_waits_for_a_successor_that_serves_and_no_longer_than_it_may() {
         let mut drain = begun();
-        assert_eq!(drain.proceed(EARLY, &leading()), Next::Wait);
+        assert_eq!(drain.proceed(EARLY, &leading()), DrainStep::Wait);
         assert_eq!(drain.proceed(BY, &leading()), told(Drained::TimedOut));
         let mut drain = begun();
         let led = Sight { led_by: Some(b()), ..leading() };
@@ -191,7 +193,7 @@ mod tests {
     fn a_follower_waits_until_everybody_can_read_that_it_takes_no_seat() {
         let mut drain = begun();
         let unknown = Sight { is_known: false, led_by: Some(b()), ..leading() };
-        assert_eq!(drain.proceed(EARLY, &unknown), Next::Wait);
+        assert_eq!(drain.proceed(EARLY, &unknown), DrainStep::Wait);
         assert_eq!(
             drain.proceed(EARLY, &Sight { is_known: true, ..unknown }),
             told(Drained::Led { by: b() })
@@ -202,7 +204,7 @@ mod tests {
     fn who_is_alone_does_not_wait_but_for_what_was_asked_before() {
         let alone = Sight { has_successor: false, is_known: false, ..leading() };
         let mut drain = begun();
-        assert_eq!(drain.proceed(EARLY, &Sight { is_registering: true, ..alone.clone() }), Next::Wait);
+        assert_eq!(drain.proceed(EARLY, &Sight { is_registering: true, ..alone.clone() }), DrainStep::Wait);
         assert_eq!(drain.proceed(EARLY, &alone), told(Drained::Alone));
     }
 
@@ -210,7 +212,7 @@ mod tests {
     fn names_that_are_offered_are_waited_for_and_no_longer_than_it_may() {
         let offering = Sight { is_offering: true, led_by: Some(b()), ..leading() };
         let mut drain = begun();
-        assert_eq!(drain.proceed(EARLY, &offering), Next::Wait);
+        assert_eq!(drain.proceed(EARLY, &offering), DrainStep::Wait);
         assert_eq!(drain.proceed(BY, &offering), told(Drained::TimedOut));
         let mut drain = begun();
         let offered = Sight { is_offering: false, ..offering };
@@ -223,20 +225,20 @@ mod tests {
         let mut drain = begun();
         assert_eq!(drain.close(CallId(2), BY), told(Drained::TimedOut), "who waited for the drain is told");
         assert!(drain.is_closing() && !drain.has_left());
-        assert_eq!(drain.proceed(EARLY, &asking), Next::Wait);
-        assert_eq!(drain.proceed(BY, &asking), Next::Leave(CallId(2)));
-        assert_eq!(drain.proceed(BY, &asking), Next::Wait, "once");
+        assert_eq!(drain.proceed(EARLY, &asking), DrainStep::Wait);
+        assert_eq!(drain.proceed(BY, &asking), DrainStep::Leave(CallId(2)));
+        assert_eq!(drain.proceed(BY, &asking), DrainStep::Wait, "once");
         assert_eq!(drain.begin(CallId(1), BY), told(Drained::Left));
         let mut drain = Drain::new();
-        assert_eq!(drain.close(CallId(2), BY), Next::Wait);
-        assert_eq!(drain.proceed(EARLY, &leading()), Next::Leave(CallId(2)));
+        assert_eq!(drain.close(CallId(2), BY), DrainStep::Wait);
+        assert_eq!(drain.proceed(EARLY, &leading()), DrainStep::Leave(CallId(2)));
     }
 
     #[test]
     fn asked_twice_it_keeps_to_the_earlier_time_and_tells_both() {
         let mut drain = begun();
-        assert_eq!(drain.begin(CallId(2), EARLY), Next::Wait);
-        let both = Next::Tell(vec![CallId(1), CallId(2)], Drained::TimedOut);
+        assert_eq!(drain.begin(CallId(2), EARLY), DrainStep::Wait);
+        let both = DrainStep::Tell(vec![CallId(1), CallId(2)], Drained::TimedOut);
         assert_eq!(drain.proceed(EARLY, &leading()), both);
     }
 }

@@ -18,7 +18,7 @@ pub(super) const RESTS_FOR: Duration = HEARTBEAT.saturating_mul(4);
 
 /// What a member was told of it, and what it has told.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Duty {
+pub(super) struct MemberDuty {
     /// Until when others look after the registry, by the last heartbeat.
     rests_until: Option<Time>,
     told: Observed,
@@ -26,7 +26,7 @@ pub(super) struct Duty {
     quiet: Option<Arc<View>>,
 }
 
-impl Duty {
+impl MemberDuty {
     /// The leader is there, and has named this member, or has not.
     pub(super) fn heard(&mut self, now: Time, is_named: bool) {
         let rests_for = if planted!("rests-for-ever") { Duration::from_secs(24 * 3600) } else { RESTS_FOR };

@@ -6,8 +6,8 @@ use callsign_elector::record::MemberRow;
 use callsign_store::planted;
 
 use super::{
-    Answer, Behind, CallId, Caller, Effect, Event, Member, NodeName, Now, Table, Tell,
-    drain::{Next, Sight},
+    Answer, Behind, CallId, Client, Effect, Event, Member, NodeName, Now, Table, Tell,
+    drain::{DrainStep, Sight},
 };
 use crate::{
     core::name::Name,
@@ -49,10 +49,10 @@ impl<T: Table> Member<T> {
         }
     }
 
-    pub(super) fn go_on_draining(&mut self, now: Now, next: Next, effects: &mut Vec<Effect>) {
+    pub(super) fn go_on_draining(&mut self, now: Now, next: DrainStep, effects: &mut Vec<Effect>) {
         match next {
-            Next::Wait => {}
-            Next::Tell(callers, drained) => {
+            DrainStep::Wait => {}
+            DrainStep::Tell(callers, drained) => {
                 self.host.end_offers();
                 effects.push(Effect::Event(Event::Drained { drained: drained.clone() }));
                 effects.extend(callers.into_iter().map(|call| {
@@ -60,7 +60,7 @@ impl<T: Table> Member<T> {
                     Effect::Answer { call, answer }
                 }));
             }
-            Next::Leave(caller) => {
+            DrainStep::Leave(caller) => {
                 if !planted!("leaver-leads-on") {
                     self.leader = None;
                     self.handoff = None;
@@ -86,7 +86,7 @@ impl<T: Table> Member<T> {
     /// A caller wants a name of this node to go to another one.
     pub(super) fn offer(
         &mut self,
-        caller: Caller,
+        caller: Client,
         call: CallId,
         name: Name,
         to: NodeName,

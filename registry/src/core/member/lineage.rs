@@ -17,7 +17,7 @@ const TOLD_EVERY: Duration = Duration::from_millis(250);
 
 /// What the elector was told of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Told {
+pub(super) struct ToldOfLog {
     end: LogEnd,
     /// When it may be told again.
     again: Time,
@@ -47,7 +47,7 @@ impl<T: Table> Member<T> {
     /// Tells the elector what was applied last, if it was not told: it was committed.
     pub(super) fn say_applied(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if self.has_applied_more() && now >= self.told.again && !planted!("applied-not-told") {
-            self.told = Told { end: self.replica.end(), again: now + TOLD_EVERY, ..self.told };
+            self.told = ToldOfLog { end: self.replica.end(), again: now + TOLD_EVERY, ..self.told };
             effects.push(Effect::Tell(Tell::Applied(self.replica.end())));
         }
     }
@@ -66,7 +66,8 @@ impl<T: Table> Member<T> {
         if now < self.told.look_again || !self.replica.is_based() {
             return;
         }
-        self.told = Told { end: self.replica.end(), again: now + TOLD_EVERY, look_again: now + TOLD_EVERY };
+        self.told =
+            ToldOfLog { end: self.replica.end(), again: now + TOLD_EVERY, look_again: now + TOLD_EVERY };
         effects.push(Effect::Tell(Tell::Applied(self.replica.end())));
         effects.push(Effect::Tell(Tell::Refresh));
     }
@@ -87,7 +88,7 @@ impl<T: Table> Member<T> {
         self.to_run.clear();
         (self.following, self.contact_told, self.hopeless_since) = (None, None, None);
         self.synced_told = Time::ZERO;
-        self.told = Told::default();
+        self.told = ToldOfLog::default();
         self.host.drop_all_claims(effects);
         self.lineage = Some(lineage);
         self.view = Arc::new(nothing_known());

@@ -66,7 +66,7 @@ impl<T: Table> Member<T> {
                 }
                 let result = offer_all(&mut self.replica, epoch, &batches);
                 self.take_applied(now, result, effects);
-                self.say_progress(effects);
+                self.say_progress(now, effects);
             }
             Message::Heartbeat { epoch, end } => {
                 if self.on_leader(now, from, epoch, effects) && !planted!("gap-seen-by-traffic-only") {
@@ -75,7 +75,7 @@ impl<T: Table> Member<T> {
                         self.doubt(now.time, effects);
                     }
                 }
-                self.say_progress(effects);
+                self.say_progress(now, effects);
             }
             Message::Progress { epoch, position } => {
                 if let Some(leader) = self.leader.as_mut().filter(|leader| leader.epoch() == epoch) {
@@ -193,13 +193,6 @@ impl<T: Table> Member<T> {
     fn is_linked_as(&self, node: &NodeName, incarnation: Incarnation) -> bool {
         let is_linked = |link: &Linked| link.incarnation == incarnation;
         *node == self.config.me || self.links.get(node).is_some_and(is_linked)
-    }
-
-    pub(super) fn say_progress(&mut self, effects: &mut Vec<Effect>) {
-        if let Some((epoch, to)) = self.leader().filter(|(_, leader)| **leader != self.config.me) {
-            let message = Message::Progress { epoch, position: self.replica.position() };
-            effects.push(Effect::send(to.clone(), message));
-        }
     }
 
     pub(super) fn take_applied(

@@ -116,6 +116,11 @@ impl TheirLinks {
         }
     }
 
+    /// When the next answer is too old.
+    pub(super) fn forgets_at(&self) -> Option<Time> {
+        self.peers.values().filter_map(|peer| Some(peer.said.as_ref()?.at + KEPT_FOR)).min()
+    }
+
     /// How many have said something.
     fn said(&self) -> usize {
         self.peers.values().filter(|peer| peer.said.is_some()).count()

@@ -1,10 +1,8 @@
 //! What is done when nothing more waits, and when time has passed.
 
-use std::time::Duration;
-
 use callsign_store::{Time, ids::NodeName, planted};
 
-use super::{MEMBER_TICK, Member};
+use super::{FOLLOWER_LOOKS, LOOKS, MEMBER_TICK, Member};
 use crate::core::{
     catchup::Sources,
     host::Surroundings,
@@ -148,11 +146,23 @@ impl<T: Table> Member<T> {
         Sources { leader, is_taking_over: self.handoff.is_some(), synced, others, epoch }
     }
 
+    /// When to look at what only time changes. A member that hears the leader has little to look at, but heartbeats do not put that
+    /// off.
+    fn looks_at(&self, now: Time) -> Time {
+        let hears = self.leader().is_some_and(|(_, leader)| *leader != self.config.me);
+        let has_looked = self.next_tick > Time::ZERO;
+        let at = if hears && has_looked { self.next_tick + FOLLOWER_LOOKS } else { now + LOOKS };
+        let compares = self.host.compares_at().filter(|_| self.is_synced()).map(|at| at.max(self.next_tick));
+        let sooner = self.their_links.forgets_at().into_iter().chain(compares);
+        sooner.fold(at, Time::min).max(now)
+    }
+
     /// When to be woken at the latest.
     pub fn wakes_at(&self, now: Time) -> Time {
-        let mut at = now + Duration::from_secs(1);
+        let mut at = self.looks_at(now);
         if let Some(leader) = &self.leader {
-            at = at.min(self.trim.wakes_at().max(now)).min(leader.wakes_at().unwrap_or(at));
+            let cuts = self.trim.wakes_at(self.replica.position(), self.view.floor);
+            at = at.min(cuts.map_or(at, |cuts| cuts.max(now))).min(leader.wakes_at().unwrap_or(at));
         }
         at = at.min(self.duty.wakes_at().unwrap_or(at));
         if let Some(handoff) = &self.handoff {

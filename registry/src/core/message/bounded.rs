@@ -10,7 +10,7 @@ use serde::{
 };
 
 use super::{MAX_REASON_BYTES, Request, Wish};
-use crate::core::{group::Membership, name::MAX_NAME_BYTES, why::GivenUp};
+use crate::core::{group::MembershipName, name::MAX_NAME_BYTES, why::GivenUp};
 
 /// What the name of a membership has at most beside the name of its group: how it begins, four NULs, the limit, the actor, the
 /// session and the node.
@@ -19,7 +19,7 @@ const MEMBERSHIP_BYTES: usize = 2 + 4 + 10 + 20 + 20 + MAX_NAME;
 impl Request {
     /// Whether its texts are as short as hosts make them. Longer ones may fit into no batch.
     pub(crate) fn is_bounded(&self) -> bool {
-        let more = if Membership::of(&self.name).is_some() { MEMBERSHIP_BYTES } else { 0 };
+        let more = if MembershipName::of(&self.name).is_some() { MEMBERSHIP_BYTES } else { 0 };
         let reason = match &self.wish {
             Wish::Unregister { why: GivenUp::StartFailed { reason }, .. } => reason.len(),
             _ => 0,
@@ -30,12 +30,12 @@ impl Request {
 
 /// No more of them than a registry has members.
 pub(super) fn members<'de, D: Deserializer<'de>, M: Deserialize<'de>>(from: D) -> Result<Vec<M>, D::Error> {
-    from.deserialize_seq(Members(PhantomData))
+    from.deserialize_seq(MembersVisitor(PhantomData))
 }
 
-struct Members<M>(PhantomData<M>);
+struct MembersVisitor<M>(PhantomData<M>);
 
-impl<'de, M: Deserialize<'de>> Visitor<'de> for Members<M> {
+impl<'de, M: Deserialize<'de>> Visitor<'de> for MembersVisitor<M> {
     type Value = Vec<M>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,7 @@ use callsign_store::{
 
 use super::Replica;
 use crate::core::{
-    group::Membership,
+    group::MembershipName,
     log::{Batch, Op},
     name::Name,
     table::{More, Row, Slot, Table},
@@ -180,7 +180,7 @@ impl<T: Table> Replica<T> {
         let Some(row) = self.rows.take(name) else { return };
         self.touch(name);
         applied.starts.extend(row.is_starting().then(|| name.clone()));
-        if Membership::of_place(name).is_some() && !planted!("freed-place-not-seen") {
+        if MembershipName::of_place(name).is_some() && !planted!("freed-place-not-seen") {
             applied.freed_places.push((name.clone(), row.position));
         }
         self.changed(name, at, (Some(&row), None), || why.into());

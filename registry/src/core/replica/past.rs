@@ -45,7 +45,7 @@ pub(super) struct Ended {
 
 /// Rows of a session that are gone, and not all swept.
 #[derive(Clone, Debug)]
-struct Gone {
+struct GoneRows {
     session: SessionId,
     rows: Range<Position>,
     at: Position,
@@ -53,7 +53,7 @@ struct Gone {
 
 /// Positions that were applied at about one time.
 #[derive(Clone, Copy, Debug)]
-struct Applied {
+struct AppliedSpan {
     behind: Position,
     to: Position,
     at: Time,
@@ -71,8 +71,8 @@ pub(crate) struct Past {
     began_at: Option<Position>,
     /// Those of one name are in the order of the log.
     ended: VecDeque<Ended>,
-    gone: Vec<Gone>,
-    times: VecDeque<Applied>,
+    gone: Vec<GoneRows>,
+    times: VecDeque<AppliedSpan>,
 }
 
 /// Nothing is decided by it: replicas are compared without it.
@@ -143,7 +143,7 @@ impl Past {
         if self.times.len() >= MAX_TIMES {
             self.times.pop_front();
         }
-        self.times.push_back(Applied { behind, to, at: now });
+        self.times.push_back(AppliedSpan { behind, to, at: now });
     }
 
     /// A registration is over from a position on.
@@ -167,7 +167,7 @@ impl Past {
     /// The rows of a session that are of these positions are gone from a position on. They are named as they are swept.
     pub(super) fn gone(&mut self, session: &SessionId, rows: Range<Position>, at: Position) {
         if self.since.is_some() {
-            self.gone.push(Gone { session: session.clone(), rows, at });
+            self.gone.push(GoneRows { session: session.clone(), rows, at });
         }
     }
 
@@ -182,7 +182,7 @@ impl Past {
 
     /// Where the session of a row went that was not swept yet, if it did while this remembers.
     pub(super) fn went_at(&self, row: &Row) -> Option<Position> {
-        let is_of = |gone: &&Gone| gone.rows.contains(&row.position) && gone.session == *row.session;
+        let is_of = |gone: &&GoneRows| gone.rows.contains(&row.position) && gone.session == *row.session;
         self.gone.iter().find(is_of).map(|gone| gone.at)
     }
 

@@ -8,20 +8,20 @@ use super::Rows;
 #[cfg(feature = "cores")]
 use crate::core::name::Name;
 use crate::core::{
-    group::Membership,
+    group::MembershipName,
     table::{Standing, Table},
 };
 
 impl<T: Table> Rows<T> {
     /// The limit of the semaphore that a name is a place in, if it is another one than the name says.
     pub(crate) fn other_limit(&self, name: &str) -> Option<u32> {
-        let (group, limit) = Membership::of_place(name)?;
+        let (group, limit) = MembershipName::of_place(name)?;
         let mut in_force = None;
         self.table.visit_group(group, &mut |name, standing| {
             if !self.is_there_of(&standing.session, standing.position) && !planted!("limit-of-the-dead") {
                 return ControlFlow::Continue(());
             }
-            in_force = Membership::of_place(name).map(|(_, limit)| limit);
+            in_force = MembershipName::of_place(name).map(|(_, limit)| limit);
             ControlFlow::Break(())
         });
         in_force.filter(|in_force| *in_force != limit || planted!("own-limit-refused"))
@@ -29,7 +29,7 @@ impl<T: Table> Rows<T> {
 
     /// Whether a place holds: it is there, of that position, and fewer than the limit stand before it.
     pub(crate) fn holds(&self, name: &str, position: Position) -> bool {
-        let Some((group, limit)) = Membership::of_place(name) else { return false };
+        let Some((group, limit)) = MembershipName::of_place(name) else { return false };
         let Some(row) = self.row(name).filter(|row| row.position == position) else { return false };
         let (own, mut left) = (Standing::of(&row), limit);
         self.table.visit_group(group, &mut |_, other| {

@@ -40,8 +40,8 @@ use crate::{
         outage::Outage,
         receive::Receivers,
         shared::{SharedTable, TableReader},
-        start::Slot,
-        take::Gives,
+        start::StartSlot,
+        take::Giver,
         traces::Traces,
     },
     status::Status,
@@ -51,7 +51,7 @@ use crate::{
 type ByCall<V> = HashMap<CallId, V, foldhash::fast::FixedState>;
 
 /// A call that is not answered yet.
-struct Waiting {
+struct WaitingCall {
     answer: oneshot::Sender<Answer>,
     since: Time,
     /// The trace in which it is, if that goes on elsewhere.
@@ -74,31 +74,31 @@ struct Kept {
     /// Shared by all handles of the claim.
     flag: Flag,
     /// What most claims do not have. They pay for a pointer only.
-    more: Option<Box<More>>,
+    more: Option<Box<KeptMore>>,
 }
 
 /// What is kept for a claim beyond its actor.
 #[derive(Default)]
-struct More {
+struct KeptMore {
     listeners: Vec<Listener>,
     /// Of a name whose actor is yet to be started: how.
-    start: Option<Slot>,
+    start: Option<StartSlot>,
     /// What goes with the name to another actor.
-    gives: Option<Gives>,
+    gives: Option<Giver>,
 }
 
 /// What the application gives for a claim, or for what may become one.
 #[derive(Clone, Default)]
 pub(crate) struct Keeps {
     pub(crate) listener: Option<Listener>,
-    pub(crate) gives: Option<Gives>,
+    pub(crate) gives: Option<Giver>,
 }
 
 impl Kept {
-    fn new(actor: u64, flag: Flag, keeps: Keeps, start: Option<Slot>) -> Self {
+    fn new(actor: u64, flag: Flag, keeps: Keeps, start: Option<StartSlot>) -> Self {
         let has_more = keeps.listener.is_some() || keeps.gives.is_some() || start.is_some();
         let listeners = keeps.listener.into_iter().collect();
-        let more = has_more.then(|| Box::new(More { listeners, start, gives: keeps.gives }));
+        let more = has_more.then(|| Box::new(KeptMore { listeners, start, gives: keeps.gives }));
         Self { actor, flag, more }
     }
 
@@ -106,18 +106,18 @@ impl Kept {
         self.more.as_ref().map_or(&[], |more| &more.listeners)
     }
 
-    fn start(&self) -> Option<&Slot> {
+    fn start(&self) -> Option<&StartSlot> {
         self.more.as_ref()?.start.as_ref()
     }
 }
 
 /// A request of an actor, until it is answered.
-pub(crate) struct Asked {
+pub(crate) struct AskedClaim {
     claim: CallId,
     flag: Flag,
 }
 
-impl Asked {
+impl AskedClaim {
     /// The flag of a claim, if this is the request that it began with: as a rule it is, and nothing has to be looked up.
     pub(crate) fn flag_of(self, claim: CallId) -> Option<Flag> {
         (self.claim == claim).then_some(self.flag)
@@ -148,7 +148,7 @@ pub(crate) struct Shared {
     pub(crate) trust: TrustHandle,
     pub(crate) status: ArcSwap<Status>,
     actor: Mutex<Option<ActorRef<Kick>>>,
-    answers: Mutex<ByCall<Waiting>>,
+    answers: Mutex<ByCall<WaitingCall>>,
     /// By the call that asked first. The member says when to forget one.
     claims: Mutex<ByCall<Kept>>,
     /// Actors that were started for a name, by its claim, until the member has heard of it.
@@ -328,7 +328,7 @@ impl Shared {
     }
 
     /// What goes with the name of a claim.
-    pub(crate) fn gives_of(&self, claim: CallId) -> Option<Gives> {
+    pub(crate) fn gives_of(&self, claim: CallId) -> Option<Giver> {
         lock(&self.claims).get(&claim)?.more.as_ref()?.gives.clone()
     }
 
@@ -451,7 +451,7 @@ impl Shared {
         wait: Duration,
         keeps: Keeps,
         cell: ActorCell,
-    ) -> (Asked, impl Future<Output = Option<Answer>>) {
+    ) -> (AskedClaim, impl Future<Output = Option<Answer>>) {
         let (id, flag) = (self.next_call(), Flag::of(cell));
         if let Call::Join { group, .. } = &call
             && group.is_semaphore()
@@ -463,11 +463,17 @@ impl Shared {
             let kept = Kept::new(actor, flag.clone(), keeps, None);
             lock(&self.claims).insert(id, kept);
         }
-        (Asked { claim: id, flag }, self.call_as(id, call, wait, wait))
+        (AskedClaim { claim: id, flag }, self.call_as(id, call, wait, wait))
     }
 
     /// Asks for a name whose actor is yet to be started. Each of its requests may be undecided for `wait`.
-    pub(crate) async fn start(&self, call: Call, wait: Duration, keeps: Keeps, slot: Slot) -> Option<Answer> {
+    pub(crate) async fn start(
+        &self,
+        call: Call,
+        wait: Duration,
+        keeps: Keeps,
+        slot: StartSlot,
+    ) -> Option<Answer> {
         let id = self.next_call();
         let Call::Start { limit, patience, .. } = call else { return None };
         // The actor gets its number when it is started.
@@ -478,7 +484,7 @@ impl Shared {
     }
 
     /// How the actor of a claim is started.
-    pub(crate) fn slot_of(&self, claim: CallId) -> Option<Slot> {
+    pub(crate) fn slot_of(&self, claim: CallId) -> Option<StartSlot> {
         lock(&self.claims).get(&claim)?.start().cloned()
     }
 
@@ -525,7 +531,7 @@ impl Shared {
         let (silence, only_waits) = (call.silence(), call.only_waits());
         let (answer, answered) = oneshot::channel();
         let trace = trace::context_of(&Span::none()).map(Box::new);
-        lock(&self.answers).insert(id, Waiting { answer, since: begun, trace });
+        lock(&self.answers).insert(id, WaitingCall { answer, since: begun, trace });
         self.push(Input::Call { id, call, wait });
         // After the answer is awaited for: either this sees the end, or the end sees the answer that is awaited.
         let has_ended = self.has_ended();

@@ -10,10 +10,10 @@ use foldhash::fast::FixedState;
 use ractor::ActorCell;
 
 // Actors are counted, and their numbers are no secret: the default hasher, against strangers who choose keys, costs three times as much.
-type Actors = HashMap<u64, ActorCell, FixedState>;
+type ActorCells = HashMap<u64, ActorCell, FixedState>;
 
 #[derive(Default)]
-pub(super) struct Watched(Mutex<Actors>);
+pub(super) struct Watched(Mutex<ActorCells>);
 
 impl Watched {
     pub(super) fn contains(&self, actor: u64) -> bool {
@@ -43,7 +43,7 @@ impl Watched {
         all
     }
 
-    fn lock(&self) -> MutexGuard<'_, Actors> {
+    fn lock(&self) -> MutexGuard<'_, ActorCells> {
         // Nothing panics under this lock: it guards a plain map.
         lock(&self.0)
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{
     HttpRefusal, Query,
     names::filter,
-    shared::Shared,
+    shared::AdminShared,
     shown::{holder, with_name},
 };
 use crate::{Position, Watch, WatchEvent};
@@ -40,7 +40,7 @@ pub(super) struct WatchQuery {
 }
 
 pub(super) async fn watch(
-    State(admin): State<Shared>,
+    State(admin): State<AdminShared>,
     headers: HeaderMap,
     Query(query): Query<WatchQuery>,
 ) -> Result<Response, HttpRefusal> {

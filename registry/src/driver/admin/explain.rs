@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Query,
+    HttpAnswer, Query,
     node::rows,
-    shared::Shared,
+    shared::AdminShared,
     shown::{whole_millis, with_name},
 };
 use crate::{Change, Entry, Explanation, HolderSession, NameState, PastChange, Why, WhyFree};
@@ -21,7 +21,10 @@ pub(super) struct ExplainQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn explain(State(admin): State<Shared>, Query(query): Query<ExplainQuery>) -> Answer {
+pub(super) async fn explain(
+    State(admin): State<AdminShared>,
+    Query(query): Query<ExplainQuery>,
+) -> HttpAnswer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     let explained = registry.explain(&query.name).await?;
     let mut body = described(&explained);

@@ -4,7 +4,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Answer, HttpRefusal, Query, shared::Shared};
+use super::{HttpAnswer, HttpRefusal, Query, shared::AdminShared};
 use crate::GroupSize;
 
 /// How many one answer has at most.
@@ -32,7 +32,7 @@ fn marked(mark: &str) -> Result<(&str, bool), HttpRefusal> {
     of_either.ok_or_else(|| HttpRefusal::usage("bad_after", format!("{mark:?} is not what `next` said")))
 }
 
-pub(super) async fn groups(State(admin): State<Shared>, Query(query): Query<GroupsQuery>) -> Answer {
+pub(super) async fn groups(State(admin): State<AdminShared>, Query(query): Query<GroupsQuery>) -> HttpAnswer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     let after = query.after.as_deref().map(marked).transpose()?;
     let limit = query.limit.unwrap_or(PAGE).min(PAGE);

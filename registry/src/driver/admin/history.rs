@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -12,15 +12,13 @@ use callsign_store::{
     lock::lock,
 };
 use serde::Serialize;
+use tokio::task::JoinHandle;
 
 use super::Registries;
 use crate::{Registry, Status};
 
 /// How long a node waits after a look. What lasted for less is not seen.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// How often it looks if nothing says that something has changed.
-const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
 /// How many changes of a registry are kept.
 const KEPT_CHANGES: usize = 500;
@@ -36,7 +34,7 @@ struct Leads {
 
 /// A change, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Change {
+pub(super) struct SaidChange {
     number: u64,
     /// In milliseconds since 1970, by the node's wall clock.
     at_ms: u64,
@@ -59,13 +57,19 @@ struct Seen {
 #[derive(Debug, Default)]
 struct History {
     seen: Option<Seen>,
-    kept: VecDeque<Change>,
+    kept: VecDeque<SaidChange>,
     count: u64,
+    #[cfg(test)]
+    looks: u32,
 }
 
 impl History {
     /// Compares what the node knows by now with what it knew at the last look.
     fn look(&mut self, now: Time, at_ms: u64, status: &Status) {
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
         let leader = status.leader.as_ref().filter(|leader| leader.serving);
         let leader = leader.map(|leader| (leader.node.clone(), leader.epoch));
         let members: BTreeSet<_> = status.members.iter().map(|member| member.node.clone()).collect();
@@ -107,55 +111,65 @@ impl History {
 
     fn push(&mut self, at_ms: u64, said: String, leader: Option<Leads>) {
         self.count += 1;
-        self.kept.push_back(Change { number: self.count, at_ms, said, leader });
+        self.kept.push_back(SaidChange { number: self.count, at_ms, said, leader });
         if self.kept.len() > KEPT_CHANGES {
             self.kept.pop_front();
         }
     }
 
     /// The changes behind a number, and the number of the last one.
-    fn after(&self, number: u64) -> (Vec<Change>, u64) {
+    fn after(&self, number: u64) -> (Vec<SaidChange>, u64) {
         (self.kept.iter().filter(|change| change.number > number).cloned().collect(), self.count)
     }
 }
 
 /// The histories of all registries that an endpoint answers for. Nobody looks any more once it is dropped.
 #[derive(Debug)]
-pub(super) struct Histories(BTreeMap<String, Arc<Mutex<History>>>);
+pub(super) struct Histories(BTreeMap<String, LookedHistory>);
+
+/// The history of a registry, and the task that looks.
+#[derive(Debug)]
+struct LookedHistory {
+    history: Arc<Mutex<History>>,
+    looking: JoinHandle<()>,
+}
+
+impl Drop for LookedHistory {
+    fn drop(&mut self) {
+        self.looking.abort();
+    }
+}
 
 impl Histories {
     /// Looks whenever something has changed.
     pub(super) fn keep(registries: &Registries) -> Self {
         let keep = |(name, registry): (&str, &Registry)| {
             let history = Arc::<Mutex<History>>::default();
-            let looks = keep_one(registry.clone(), Arc::downgrade(&history));
-            registry.node.supervisor.task("the history of an admin endpoint", looks);
-            (name.to_owned(), history)
+            let looks = keep_one(registry.clone(), history.clone());
+            let looking = registry.node.supervisor.task("the history of an admin endpoint", looks);
+            (name.to_owned(), LookedHistory { history, looking })
         };
         Self(registries.iter().map(keep).collect())
     }
 
     /// The changes of a registry behind a number, and the number of the last one.
-    pub(super) fn after(&self, registry: &str, number: u64) -> (Vec<Change>, u64) {
-        self.0.get(registry).map_or_else(Default::default, |history| lock(history).after(number))
+    pub(super) fn after(&self, registry: &str, number: u64) -> (Vec<SaidChange>, u64) {
+        self.0.get(registry).map_or_else(Default::default, |kept| lock(&kept.history).after(number))
     }
 }
 
-async fn keep_one(registry: Registry, history: Weak<Mutex<History>>) {
+async fn keep_one(registry: Registry, history: Arc<Mutex<History>>) {
     let clock = registry.clock();
-    while !registry.shared.has_ended() {
+    loop {
+        // Before it looks at anything, so that it misses no change: nobody looks while nothing changes.
         let changed = registry.changed();
-        let Some(history) = history.upgrade() else { return };
+        if registry.shared.has_ended() {
+            return;
+        }
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at_ms = u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX);
         lock(&history).look(clock.now(), at_ms, &registry.status());
-        drop(history);
-        tokio::select! {
-            biased;
-            // Either way it looks again.
-            () = changed => {}
-            () = clock.sleep_until(clock.now() + LOOK_ANYWAY) => {}
-        }
+        changed.await;
         clock.sleep_until(clock.now() + LOOK_EVERY).await;
     }
 }
@@ -163,8 +177,10 @@ async fn keep_one(registry: Registry, history: Weak<Mutex<History>>) {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use tokio::time::sleep;
 
     use super::*;
+    use crate::{Clock, Config, MemoryNetwork, MemoryStore, Network, SharedStore, tests::driver::until};
 
     /// What node a knows. A leader that is written `c?` does not serve yet.
     fn status(leader: Option<(&str, u64)>, members: &[(&str, bool)]) -> Status {
@@ -233,5 +249,26 @@ mod tests {
         }
         let (kept, last) = history.after(0);
         assert_eq!((kept.len(), kept[0].number, last), (KEPT_CHANGES, 101, 600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_looks_while_nothing_changes_nor_once_nobody_asks_any_more() {
+        let config = Config::new("a", Arc::new(MemoryStore::new()) as SharedStore)
+            .listen(([127, 0, 0, 1], 7001).into())
+            .network(Network::Memory(MemoryNetwork::new()))
+            .clock(Clock::runtime());
+        let registry = Registry::join(config).await.unwrap();
+        registry.ready(Duration::from_secs(60)).await.unwrap();
+        let histories = Histories::keep(&Registries::of(&registry));
+        let LookedHistory { history, looking } = histories.0.values().next().unwrap();
+        let (history, looking) = (history.clone(), looking.abort_handle());
+        let minute = Duration::from_secs(60);
+        sleep(minute).await;
+        let looks = lock(&history).looks;
+        assert!(looks > 0, "it has seen who leads");
+        sleep(minute).await;
+        assert_eq!(lock(&history).looks, looks);
+        drop(histories);
+        until("it is over", || looking.is_finished()).await;
     }
 }

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Answer, HttpRefusal, Query,
-    shared::{Shared, millis},
+    HttpAnswer, HttpRefusal, Query,
+    shared::{AdminShared, millis},
     shown::with_name,
 };
 use crate::{Page, Select};
@@ -25,7 +25,10 @@ pub(super) struct WhereisQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn whereis(State(admin): State<Shared>, Query(query): Query<WhereisQuery>) -> Answer {
+pub(super) async fn whereis(
+    State(admin): State<AdminShared>,
+    Query(query): Query<WhereisQuery>,
+) -> HttpAnswer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     let found = if query.consistent {
         registry.lookup_consistent(&query.name, millis(query.wait_ms)).await?
@@ -51,7 +54,7 @@ pub(super) struct SelectQuery {
 
 impl SelectQuery {
     /// The page that is asked for, and where the next one begins.
-    fn page(&self, admin: &Shared) -> Result<Page, HttpRefusal> {
+    fn page(&self, admin: &AdminShared) -> Result<Page, HttpRefusal> {
         let mut select = filter(&self.prefix, self.node.as_deref(), self.meta.as_deref())?;
         select = select.limit(self.limit.unwrap_or(PAGE).min(PAGE));
         if let Some(after) = &self.after {
@@ -77,13 +80,16 @@ pub(super) fn filter(prefix: &str, node: Option<&str>, meta: Option<&str>) -> Re
     Ok(select)
 }
 
-pub(super) async fn names(State(admin): State<Shared>, Query(query): Query<SelectQuery>) -> Answer {
+pub(super) async fn names(State(admin): State<AdminShared>, Query(query): Query<SelectQuery>) -> HttpAnswer {
     let Page { names, next, .. } = query.page(&admin)?;
     let names: Vec<_> = names.into_iter().map(|(name, _)| name).collect();
     Ok(Json(json!({"names": names, "next": next})))
 }
 
-pub(super) async fn entries(State(admin): State<Shared>, Query(query): Query<SelectQuery>) -> Answer {
+pub(super) async fn entries(
+    State(admin): State<AdminShared>,
+    Query(query): Query<SelectQuery>,
+) -> HttpAnswer {
     let Page { names, next, .. } = query.page(&admin)?;
     let entries: Vec<_> = names.iter().map(|(name, entry)| with_name(name, entry)).collect();
     Ok(Json(json!({"entries": entries, "next": next})))
@@ -96,7 +102,7 @@ pub(super) struct CountQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn count(State(admin): State<Shared>, Query(query): Query<CountQuery>) -> Answer {
+pub(super) async fn count(State(admin): State<AdminShared>, Query(query): Query<CountQuery>) -> HttpAnswer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     let Some(node) = query.node else { return Ok(Json(json!({"count": registry.count()?}))) };
     let mut count = 0;

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, HttpRefusal, Query,
-    shared::{Shared, millis},
+    HttpAnswer, HttpRefusal, Query,
+    shared::{AdminShared, millis},
     shown::{exact, settings},
 };
 use crate::{Position, Registry, Status};
@@ -19,7 +19,10 @@ pub(super) struct RegistryQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn members(State(admin): State<Shared>, Query(query): Query<RegistryQuery>) -> Answer {
+pub(super) async fn members(
+    State(admin): State<AdminShared>,
+    Query(query): Query<RegistryQuery>,
+) -> HttpAnswer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     let status = registry.status();
     Ok(Json(json!({"members": rows(registry, &status), "settings": settings(&status.settings)})))
@@ -44,7 +47,7 @@ pub(super) struct StatusQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn status(State(admin): State<Shared>, Query(query): Query<StatusQuery>) -> Answer {
+pub(super) async fn status(State(admin): State<AdminShared>, Query(query): Query<StatusQuery>) -> HttpAnswer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     if query.ask_links {
         registry.ask_for_links();
@@ -79,13 +82,16 @@ pub(super) struct WaitQuery {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NoFields {}
+pub(super) struct LiveQuery {}
 
 /// How long a member may take to answer before it counts as one that hangs.
 const LIVES: Duration = Duration::from_secs(5);
 
 /// Not whether it can serve: a node that has lost its store, its session or its peers serves again by itself.
-pub(super) async fn live(State(admin): State<Shared>, Query(NoFields {}): Query<NoFields>) -> Answer {
+pub(super) async fn live(
+    State(admin): State<AdminShared>,
+    Query(LiveQuery {}): Query<LiveQuery>,
+) -> HttpAnswer {
     for (name, registry) in admin.registries.iter() {
         registry.live(LIVES).await.map_err(|error| HttpRefusal::from(error).with("registry", name))?;
     }
@@ -93,7 +99,7 @@ pub(super) async fn live(State(admin): State<Shared>, Query(NoFields {}): Query<
 }
 
 /// Whether it serves in the registry that is asked for; if none is, in all of them.
-pub(super) async fn ready(State(admin): State<Shared>, Query(query): Query<WaitQuery>) -> Answer {
+pub(super) async fn ready(State(admin): State<AdminShared>, Query(query): Query<WaitQuery>) -> HttpAnswer {
     if let Some(name) = &query.registry {
         admin.registries.get(Some(name))?;
     }
@@ -116,7 +122,10 @@ pub(super) struct PositionQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn wait_for(State(admin): State<Shared>, Query(query): Query<PositionQuery>) -> Answer {
+pub(super) async fn wait_for(
+    State(admin): State<AdminShared>,
+    Query(query): Query<PositionQuery>,
+) -> HttpAnswer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     registry.wait_for(query.position, millis(query.wait_ms)).await?;
     Ok(Json(json!({"position": query.position})))
@@ -130,7 +139,10 @@ pub(super) struct HistoryQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn history(State(admin): State<Shared>, Query(query): Query<HistoryQuery>) -> Answer {
+pub(super) async fn history(
+    State(admin): State<AdminShared>,
+    Query(query): Query<HistoryQuery>,
+) -> HttpAnswer {
     admin.registries.get(query.registry.as_deref())?;
     let (changes, next) =
         admin.histories.after(admin.registries.name(query.registry.as_deref()), query.after);

@@ -8,7 +8,7 @@ use axum::{
     routing::get,
 };
 
-use super::{HttpRefusal, events, explain, groups, names, node, page, shared::Shared};
+use super::{HttpRefusal, events, explain, groups, names, node, page, shared::AdminShared};
 
 /// What probes ask: whether the node's process has to be restarted, and whether it serves.
 const LIVE: &str = "/live";
@@ -20,7 +20,7 @@ pub(super) fn is_probe(path: &str, query: Option<&str>) -> bool {
 }
 
 /// The routes of an endpoint, and those of whoever embeds it. Each of ours is asked by `GET`.
-pub(super) fn routes(shared: Shared, more: Router) -> Router {
+pub(super) fn routes(shared: AdminShared, more: Router) -> Router {
     let has_metrics = shared.metrics.is_some();
     let mut routes = page::routes()
         .route("/whereis", get(names::whereis))
@@ -50,7 +50,7 @@ pub(super) fn routes(shared: Shared, more: Router) -> Router {
         .method_not_allowed_fallback(async || HttpRefusal::wrong_method())
 }
 
-async fn metrics(State(admin): State<Shared>) -> Response {
+async fn metrics(State(admin): State<AdminShared>) -> Response {
     let text = admin.metrics.as_ref().map(|render| render()).unwrap_or_default();
     // The version of the text format.
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()

@@ -20,7 +20,7 @@ pub(super) type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// What every route needs.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct AdminShared {
     pub(super) registries: Registries,
     pub(super) histories: Arc<Histories>,
     pub(super) metrics: Option<Render>,

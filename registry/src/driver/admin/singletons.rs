@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Answer, HttpRefusal, Query,
-    shared::Shared,
+    HttpAnswer, HttpRefusal, Query,
+    shared::AdminShared,
     shown::{holder, whole_millis},
 };
 use crate::Registry;
@@ -33,7 +33,10 @@ pub(super) struct SingletonsQuery {
     registry: Option<String>,
 }
 
-pub(super) async fn singletons(State(admin): State<Shared>, Query(query): Query<SingletonsQuery>) -> Answer {
+pub(super) async fn singletons(
+    State(admin): State<AdminShared>,
+    Query(query): Query<SingletonsQuery>,
+) -> HttpAnswer {
     let registry = admin.registries.get(query.registry.as_deref())?;
     let after = query.after.as_deref().map(ElectionName::new).transpose();
     let after = after.map_err(|error| HttpRefusal::usage("bad_after", error.to_string()))?;

@@ -4,7 +4,7 @@ use ::metrics::{Counter, counter};
 
 /// The counters of one node. A recorder that is installed later is told nothing.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AskedCounters {
     reads: Counter,
     commits: Counter,
     watches: Counter,
@@ -12,7 +12,7 @@ pub(crate) struct Asked {
     keys_written: Counter,
 }
 
-impl Asked {
+impl AskedCounters {
     pub(crate) fn new() -> Self {
         let requests = |what| counter!("callsign_store_requests_total", "request" => what);
         let keys = |what| counter!("callsign_store_keys_total", "request" => what);

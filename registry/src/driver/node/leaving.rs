@@ -37,19 +37,19 @@ pub(crate) trait Ends: Send + Sync {
 /// Who waits for a node to leave, and what became of it.
 #[derive(Default)]
 pub(super) struct Leaves {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingCallers>,
     /// What ends before the names do, unless it is gone by then.
     endings: Mutex<Living<Weak<dyn Ends>>>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingCallers {
     last: LeavingCaller,
     drainers: BTreeMap<LeavingCaller, oneshot::Sender<Drained>>,
     leavers: BTreeMap<LeavingCaller, oneshot::Sender<()>>,
 }
 
-impl Waiting {
+impl WaitingCallers {
     fn caller(&mut self) -> LeavingCaller {
         self.last += 1;
         self.last

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use callsign_elector::session::{NodeSession, OpenSessionError, Opening, Patience, SessionConfig};
+use callsign_elector::session::{NodeSession, OpenSessionError, Patience, SessionConfig, SessionOpening};
 use callsign_store::{Clock, SharedStore, supervision::Supervisor};
 
 use super::{Stepped, leaving};
@@ -21,6 +21,6 @@ pub async fn observe(
 ) -> Result<NodeSession, OpenSessionError> {
     let core = NodeCore::new(config.clone(), leaving::times(patience)).map_err(OpenSessionError::Timing)?;
     let (patience, supervisor) = (Patience::AtMost(patience), Supervisor::new());
-    let opening = Opening { store, clock, config, patience, record: None, supervisor };
+    let opening = SessionOpening { store, clock, config, patience, record: None, supervisor };
     NodeSession::open(Arc::new(Stepped::new(core)), opening).await
 }

@@ -74,9 +74,9 @@ impl Kind for ByName {
 }
 
 /// The same, watched: a follower of a leader that is gone claims at once.
-struct Watched;
+struct ByWatchedName;
 
-impl Kind for Watched {
+impl Kind for ByWatchedName {
     type Oracle = Monitored<RegistryOracle>;
     const CUTS_LINKS: bool = true;
 
@@ -98,8 +98,8 @@ impl Kind for Watched {
 struct BySeat;
 
 /// A sink that checks the fence, by promise.
-struct Ledger;
-impl ChecksFence for Ledger {}
+struct FencedLedger;
+impl ChecksFence for FencedLedger {}
 
 impl Kind for BySeat {
     type Oracle = QueueOracle;
@@ -111,7 +111,7 @@ impl Kind for BySeat {
     }
 
     fn oracle(registry: &Registry, _: &ElectionName) -> QueueOracle {
-        QueueOracle::new(registry, &Ledger)
+        QueueOracle::new(registry, &FencedLedger)
     }
 
     fn withholds() -> Vec<(Promise, &'static str)> {
@@ -306,7 +306,7 @@ mod by_name {
 
 mod by_name_and_watched {
     use super::*;
-    election_rows!((start_paused = true) { Some(Nodes::<Watched>::new()) });
+    election_rows!((start_paused = true) { Some(Nodes::<ByWatchedName>::new()) });
 }
 
 mod by_seat {

@@ -181,7 +181,7 @@ impl<O: Oracle> Oracle for Monitored<O> {
         let Some(settings) = self.settings else { return self.oracle.signals() };
         // One is enough: several that wait count as one.
         let (wake, wakes) = mpsc::channel(1);
-        let watching = Watching {
+        let watching = Monitoring {
             registry: self.registry.clone(),
             name: self.name.clone(),
             settings,
@@ -216,7 +216,7 @@ impl Drop for Aborts {
     }
 }
 
-struct Watching {
+struct Monitoring {
     registry: Registry,
     name: Name,
     settings: MonitorSettings,
@@ -225,7 +225,7 @@ struct Watching {
     wake: mpsc::Sender<Signal>,
 }
 
-impl Watching {
+impl Monitoring {
     async fn run(mut self) {
         loop {
             if self.follows.wait_for(|follows| follows.is_following).await.is_err() {

@@ -46,14 +46,14 @@ pub struct RegistryOracle {
     name: Name,
     seat: Option<Seat>,
     /// What is held, also for the signals.
-    held: Held,
+    held: HeldTerm,
     /// Of a lapse nobody has to be told: the campaign's own clock ends trust before the session's does. That a name is lost before, because
     /// the node leaves or fails, is a signal. One for all claims: the registry keeps what it is given.
     ignores_notices: Arc<dyn Fn(Notice) + Send + Sync>,
 }
 
 /// The registration that is the term.
-type Held = Arc<Mutex<Option<(Registration, Term)>>>;
+type HeldTerm = Arc<Mutex<Option<(Registration, Term)>>>;
 
 /// Whether this will not be held again: another may hold the name.
 fn is_over(registry: &Registry, registration: &Registration) -> bool {
@@ -68,7 +68,7 @@ impl RegistryOracle {
             registry: registry.clone(),
             name: name.into(),
             seat: None,
-            held: Held::default(),
+            held: HeldTerm::default(),
             ignores_notices: Arc::new(|_| ()),
         })
     }

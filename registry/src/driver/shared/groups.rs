@@ -16,14 +16,14 @@ use smallvec::SmallVec;
 
 use super::{Row, TableReader};
 use crate::core::{
-    group::Membership,
+    group::MembershipName,
     name::Name,
     table::{RequestNumber, Standing},
 };
 
 /// What is known of a member beside where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct MemberSeat {
     /// The name of its row.
     pub(crate) name: Name,
     /// The actor, among those of its node.
@@ -35,13 +35,13 @@ pub(crate) type Actors = BTreeMap<Arc<SessionId>, Vec<u64>>;
 
 /// One member, behind those of its block that asked before.
 #[derive(Debug)]
-struct Member {
+struct GroupMember {
     request: RequestNumber,
-    seat: Seat,
+    seat: MemberSeat,
 }
 
 /// Members of one session that joined at one position: most often one alone, or many of a batch.
-type Block = SmallVec<[Member; 1]>;
+type Block = SmallVec<[GroupMember; 1]>;
 
 /// What all members of a block have in common: their position, their session, and in which range of [`REQUESTS_OF_A_BLOCK`] their requests are.
 type At = (Position, Arc<SessionId>, u64);
@@ -63,11 +63,11 @@ struct Members {
 }
 
 impl Members {
-    fn insert(&mut self, standing: Standing, seat: Seat) {
+    fn insert(&mut self, standing: Standing, seat: MemberSeat) {
         self.actors.take();
         let (at, request) = at(standing);
         let block = self.blocks.entry(at).or_default();
-        let member = Member { request, seat };
+        let member = GroupMember { request, seat };
         match block.binary_search_by_key(&request, |other| other.request) {
             Ok(at) => block[at] = member,
             Err(at) => block.insert(at, member),
@@ -92,9 +92,9 @@ impl Members {
 }
 
 /// Some blocks, in their order.
-type Seen<'a> = dyn Iterator<Item = (&'a At, &'a Block)> + 'a;
+type SeenBlocks<'a> = dyn Iterator<Item = (&'a At, &'a Block)> + 'a;
 
-fn actors(blocks: &mut Seen<'_>) -> Actors {
+fn actors(blocks: &mut SeenBlocks<'_>) -> Actors {
     let mut by_session: BTreeMap<Arc<SessionId>, usize> = BTreeMap::new();
     // Sessions are compared slowly: most are told by where they are kept.
     let mut by_place: BTreeMap<usize, usize> = BTreeMap::new();
@@ -121,8 +121,8 @@ impl Groups {
     }
 
     /// A row is in the table. Nothing, if it is no membership.
-    pub(super) fn put(&self, standing: Standing, seat: Seat) {
-        let Some(Membership { group, .. }) = Membership::of(&seat.name) else { return };
+    pub(super) fn put(&self, standing: Standing, seat: MemberSeat) {
+        let Some(MembershipName { group, .. }) = MembershipName::of(&seat.name) else { return };
         let mut members = match self.0.get_mut(group) {
             Some(members) => members,
             None => self.0.entry(group.into()).or_default(),
@@ -135,7 +135,7 @@ impl Groups {
 
     /// A row has left it.
     pub(super) fn remove(&self, name: &str, row: &Row) {
-        let Some(membership) = Membership::of(name) else { return };
+        let Some(membership) = MembershipName::of(name) else { return };
         if let Some(mut members) = self.0.get_mut(membership.group) {
             members.remove(Standing::of(row));
         }
@@ -147,7 +147,7 @@ impl Groups {
         for ((position, session, _), block) in &members.blocks {
             let mut standing =
                 Standing { position: *position, session: session.clone(), request: RequestNumber::default() };
-            for Member { request, seat } in block {
+            for GroupMember { request, seat } in block {
                 standing.request = *request;
                 if see(&seat.name, &standing).is_break() {
                     return;
@@ -165,11 +165,11 @@ impl Groups {
 
 impl TableReader {
     /// The members of a group, in their order. Cost: their number; what changes the group waits meanwhile.
-    pub(crate) fn members(&self, group: &str) -> Vec<(Standing, Seat)> {
+    pub(crate) fn members(&self, group: &str) -> Vec<(Standing, MemberSeat)> {
         self.seen(group, |seen| {
             let mut members = Vec::new();
             for ((position, session, _), block) in seen {
-                members.extend(block.iter().map(|Member { request, seat }| {
+                members.extend(block.iter().map(|GroupMember { request, seat }| {
                     let (position, session, request) = (*position, session.clone(), *request);
                     (Standing { position, session, request }, seat.clone())
                 }));
@@ -217,7 +217,7 @@ impl TableReader {
             let (limit, members) = self.seen(&key, |seen| {
                 let Some((_, first)) = seen.next() else { return (None, 0) };
                 // All members have the limit of the first one.
-                let membership = first.first().and_then(|first| Membership::of(&first.seat.name));
+                let membership = first.first().and_then(|first| MembershipName::of(&first.seat.name));
                 let others: usize = seen.map(|(_, block)| block.len()).sum();
                 (membership.and_then(|of| of.limit), first.len() + others)
             });
@@ -226,7 +226,7 @@ impl TableReader {
         keys.into_iter().map(size).filter(|(_, _, members)| *members > 0).take(most).collect()
     }
 
-    fn seen<R: Default>(&self, group: &str, look: impl FnOnce(&mut Seen<'_>) -> R) -> R {
+    fn seen<R: Default>(&self, group: &str, look: impl FnOnce(&mut SeenBlocks<'_>) -> R) -> R {
         let rows = &self.0;
         let Some(members) = rows.groups.0.get(group) else { return R::default() };
         let is_seen = |((position, session, _), _): &(&At, &Block)| !rows.is_hidden(session, *position);

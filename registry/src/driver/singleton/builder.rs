@@ -317,7 +317,7 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
         let part = format!("the supervisor of singleton {name}");
         let (supervisor, part) = parts.actor_under(parent, part, actor, plan).await?;
         part.may_end(); // who stops it stops the singleton; a panic is another matter
-        let mut starting = Starting(Some(supervisor.get_cell()));
+        let mut starting = LoneSupervisor(Some(supervisor.get_cell()));
         let role = {
             let (supervisor, events, clock) = (supervisor.clone(), events.clone(), registry.clock().clone());
             |leads| {
@@ -345,9 +345,9 @@ impl<O: Oracle, M: RemoteMessage> SingletonPlan<O, M> {
 }
 
 /// A supervisor without a campaign. It is stopped with the attempt to start one, however that ends: nobody else would stop it.
-struct Starting(Option<ActorCell>);
+struct LoneSupervisor(Option<ActorCell>);
 
-impl Drop for Starting {
+impl Drop for LoneSupervisor {
     fn drop(&mut self) {
         if let Some(supervisor) = self.0.take() {
             supervisor.stop(None);

@@ -87,7 +87,7 @@ pub(crate) fn follower_factory<A: Actor>(
     })
 }
 
-enum Held {
+enum HeldChild {
     Starting,
     Running(ActorCell, AbortHandle),
     Cut,
@@ -96,35 +96,35 @@ enum Held {
 /// What ends a child at once, from anywhere. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ChildHandle {
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<HeldChild>>,
     cut: Arc<Notify>,
 }
 
 impl ChildHandle {
     pub(crate) fn new() -> Self {
-        Self { held: Arc::new(Mutex::new(Held::Starting)), cut: Arc::new(Notify::new()) }
+        Self { held: Arc::new(Mutex::new(HeldChild::Starting)), cut: Arc::new(Notify::new()) }
     }
 
     /// Kills the child and aborts its task, or keeps it from starting. Does not wait. A child that blocks its thread runs on
     /// until it comes to an await: no thread can be ended from outside.
     pub(crate) fn cut(&self) {
-        let held = std::mem::replace(&mut *self.lock(), Held::Cut);
+        let held = std::mem::replace(&mut *self.lock(), HeldChild::Cut);
         match held {
-            Held::Starting => self.cut.notify_one(),
-            Held::Running(cell, task) => end(&cell, &task),
-            Held::Cut => {}
+            HeldChild::Starting => self.cut.notify_one(),
+            HeldChild::Running(cell, task) => end(&cell, &task),
+            HeldChild::Cut => {}
         }
     }
 
     fn running(&self, cell: &ActorCell, task: &JoinHandle<()>) {
         let mut held = self.lock();
         match *held {
-            Held::Starting => *held = Held::Running(cell.clone(), task.abort_handle()),
+            HeldChild::Starting => *held = HeldChild::Running(cell.clone(), task.abort_handle()),
             _ => end(cell, &task.abort_handle()),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HeldChild> {
         lock(&self.held)
     }
 }
@@ -169,13 +169,13 @@ mod tests {
 
     /// Waits in its first message until it may go on.
     #[derive(Clone, Default)]
-    struct Waits {
+    struct WaitingActor {
         is_there: Arc<Notify>,
         may_go_on: Arc<Notify>,
         went_on: Arc<AtomicBool>,
     }
 
-    impl Actor for Waits {
+    impl Actor for WaitingActor {
         type Msg = ();
         type State = ();
         type Arguments = ();
@@ -196,7 +196,7 @@ mod tests {
     async fn a_child_that_is_cut_does_nothing_more_though_it_could_go_on_by_then() {
         // Of a kill and something else that is there an actor sees first what is drawn.
         for _ in 0..32 {
-            let (child, child_handle) = (Waits::default(), ChildHandle::new());
+            let (child, child_handle) = (WaitingActor::default(), ChildHandle::new());
             let actor = child.clone();
             let spawn = move || Actor::spawn(None, actor, ()).boxed();
             let begins = |actor: ActorRef<()>| actor.cast(()).unwrap();

@@ -157,13 +157,13 @@ impl fmt::Debug for SingletonEvents {
     }
 }
 
-type Queue = (mpsc::Sender<SingletonEvent>, Arc<AtomicBool>);
+type EventQueue = (mpsc::Sender<SingletonEvent>, Arc<AtomicBool>);
 
 /// Tells all subscribers, and `tracing`. Clones tell the same.
 #[derive(Clone)]
 pub(crate) struct Publisher {
     name: Arc<str>,
-    queues: Arc<Mutex<Vec<Queue>>>,
+    queues: Arc<Mutex<Vec<EventQueue>>>,
 }
 
 impl Publisher {

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// What a child has of its name, for whoever ends it. `None`: it was not granted, or is lost.
-pub(super) type Granted = Arc<Mutex<Option<Registration>>>;
+pub(super) type KeptRegistration = Arc<Mutex<Option<Registration>>>;
 
 /// How long between two tries that failed for another reason than that the name is held.
 const REGISTER_RETRY: Duration = Duration::from_millis(500);
@@ -38,7 +38,7 @@ pub(super) async fn keep<M: RemoteMessage>(
     name: &Name,
     child: &ActorRef<M>,
     within: Duration,
-    granted: &Granted,
+    granted: &KeptRegistration,
     events: &Publisher,
 ) -> Result<(), String> {
     let clock = registry.clock();
@@ -119,7 +119,7 @@ async fn until_gone(registry: &Registry, registration: &Registration, lost: &Not
 /// The clean end of a leader child: its name is free, it has left what it leaves, and done what it was sent.
 pub(super) struct Farewell<M> {
     pub(super) clock: Clock,
-    pub(super) granted: Granted,
+    pub(super) granted: KeptRegistration,
     pub(super) actor: ActorRef<M>,
     pub(super) epoch: Option<Epoch>,
     pub(super) hand_over: Option<(HandOver<M>, Duration)>,
@@ -190,7 +190,8 @@ mod tests {
         let mut told = events.subscribe();
         child.stop_and_wait(None, None).await.unwrap();
         assert_eq!(
-            keep(&node, &"reports".into(), &child, TEST_DEADLINE, &Granted::default(), &events).await,
+            keep(&node, &"reports".into(), &child, TEST_DEADLINE, &KeptRegistration::default(), &events)
+                .await,
             Ok(())
         );
         events.end();
@@ -201,7 +202,7 @@ mod tests {
     async fn a_name_that_somebody_on_this_node_gives_up_is_had_again() {
         let cluster = Cluster::new();
         let (node, child, name) = (cluster.node("a").await, counter().await, Name::from("reports"));
-        let (events, granted) = (Publisher::new("reports"), Granted::default());
+        let (events, granted) = (Publisher::new("reports"), KeptRegistration::default());
         let mut told = events.subscribe();
         let given_up = async {
             let SingletonEvent::Registered { token } = told.next().await.unwrap() else {
@@ -226,7 +227,7 @@ mod tests {
     async fn a_child_that_ends_with_its_name_does_not_ask_for_it_again() {
         let cluster = Cluster::new();
         let (node, child, name) = (cluster.node("a").await, counter().await, Name::from("reports"));
-        let (events, granted) = (Publisher::new("reports"), Granted::default());
+        let (events, granted) = (Publisher::new("reports"), KeptRegistration::default());
         let mut told = events.subscribe();
         let ends = async {
             assert!(matches!(told.next().await, Ok(SingletonEvent::Registered { .. })));
@@ -245,7 +246,7 @@ mod tests {
         let node = Registry::join(cluster.config("a").on_outage(OnOutage::Fail)).await.unwrap();
         assert!(node.ready(TEST_DEADLINE).await.is_ok());
         let (child, name, events) = (counter().await, Name::from("reports"), Publisher::new("reports"));
-        let (mut told, granted) = (events.subscribe(), Granted::default());
+        let (mut told, granted) = (events.subscribe(), KeptRegistration::default());
         cluster.store.outage_for_all();
         until("it has lapsed", || node.lookup("reports").is_err()).await;
         let back = async {

@@ -117,7 +117,7 @@ pub(crate) struct State<F, M> {
     handed_over: Option<Vec<u8>>,
     leader: Option<Term>,
     why: Lost,
-    child: Option<Running<M>>,
+    child: Option<RunningChild<M>>,
     /// What `ractor` said of the last child that ended.
     last_words: Option<(ActorId, String)>,
     leads: Option<oneshot::Sender<Result<(), String>>>,
@@ -126,14 +126,14 @@ pub(crate) struct State<F, M> {
 }
 
 /// What the supervisor has of a child.
-struct Running<M> {
+struct RunningChild<M> {
     id: ChildId,
     child_handle: ChildHandle,
     actor: Option<Ref<M>>,
     /// Registers it, or stops it gently.
     task: Option<AbortHandle>,
     /// What it has of its name.
-    granted: registrar::Granted,
+    granted: registrar::KeptRegistration,
 }
 
 enum Ref<M> {
@@ -320,8 +320,9 @@ where
 
     fn start(&mut self, myself: &ActorRef<Command<F, M>>, id: ChildId, kind: ChildKind, restart: u32) {
         let child_handle = ChildHandle::new();
-        let (child_handle_of, granted) = (child_handle.clone(), registrar::Granted::default());
-        self.child = Some(Running { id, child_handle: child_handle_of, actor: None, task: None, granted });
+        let (child_handle_of, granted) = (child_handle.clone(), registrar::KeptRegistration::default());
+        self.child =
+            Some(RunningChild { id, child_handle: child_handle_of, actor: None, task: None, granted });
         *lock(&self.plan.child_handle) = Some(child_handle.clone());
         let (supervisor, told) = (myself.get_cell(), myself.clone());
         // Commands fail only when the supervisor has ended, and its children with it.

@@ -13,13 +13,13 @@ use crate::elections::{
     checks::Check,
     process::{Author, Intent},
     setup::DRIFT_PPM,
-    world::World,
+    world::ElectionWorld,
 };
 
 /// A commit that changed the seat.
 #[derive(Clone, Copy)]
 struct Commit<'a> {
-    world: &'a World,
+    world: &'a ElectionWorld,
     before: &'a Records,
     /// For how long the seat had been as it was.
     age: Duration,
@@ -29,7 +29,7 @@ struct Commit<'a> {
 impl Judge {
     pub(in crate::elections) fn committed(
         &mut self,
-        world: &World,
+        world: &ElectionWorld,
         before: &Records,
         author: Option<Author>,
     ) {
@@ -85,7 +85,7 @@ impl Judge {
     }
 
     /// Somebody asks for the seat of a holder whom it comes before.
-    fn asked(&mut self, world: &World, before: &Records, after: &Records, author: Option<Author>) {
+    fn asked(&mut self, world: &ElectionWorld, before: &Records, after: &Records, author: Option<Author>) {
         let request = |records: &Records| records.control.as_ref().and_then(|control| control.request);
         if let Some(epoch) = request(after).filter(|_| request(before) != request(after)) {
             self.asked_for = challenger(world, before, author).map(|priority| (epoch.0, priority));
@@ -257,7 +257,7 @@ impl Judge {
     /// Preempted by policy, and not before its time.
     fn preempted(
         &mut self,
-        world: &World,
+        world: &ElectionWorld,
         before: &Records,
         seat: &Seat,
         old: &Holder,
@@ -286,7 +286,7 @@ impl Judge {
         self.hold(Check::Inv10, is_enabled, || format!("epoch {epoch} was granted in a disabled election"));
     }
 
-    fn registered(&mut self, world: &World, holder: &Holder) {
+    fn registered(&mut self, world: &ElectionWorld, holder: &Holder) {
         let row: Option<Row> = read(world, &world.setup.keys.candidate(&holder.member));
         let control: Option<Control> = read(world, &world.setup.keys.control());
         let fits = row.as_ref().zip(control.as_ref()).is_some_and(|(row, control)| {
@@ -295,7 +295,7 @@ impl Judge {
         self.hold(Check::Inv5, fits, || format!("{holder:?} has the seat, and its row is {row:?}"));
     }
 
-    pub(in crate::elections) fn seat_lost(&mut self, world: &World, before: &Records) {
+    pub(in crate::elections) fn seat_lost(&mut self, world: &ElectionWorld, before: &Records) {
         self.met(Check::SeatLost);
         self.seat_since = world.now;
         self.last_write = None;
@@ -316,7 +316,7 @@ impl Judge {
 }
 
 /// The priority of a claimant who does not lead, where that is what counts.
-fn challenger(world: &World, before: &Records, author: Option<Author>) -> Option<u32> {
+fn challenger(world: &ElectionWorld, before: &Records, author: Option<Author>) -> Option<u32> {
     let author = author.filter(|author| author.intent == Intent::Claim)?;
     policy(before).filter(|policy| policy.preempt == Preempt::HigherPriority)?;
     let row: Row = read(world, &world.setup.keys.candidate(member(world, author.at)?))?;

@@ -7,11 +7,11 @@ use callsign_election::{
 use callsign_store::ids::MemberId;
 
 use super::{Judge, Records, is_eligible, member, read};
-use crate::elections::{Slot, checks::Check, world::World};
+use crate::elections::{Slot, checks::Check, world::ElectionWorld};
 
 impl Judge {
     /// What is missing to rest, and which check that is.
-    pub fn unrest(&self, world: &World) -> Option<(Check, String)> {
+    pub fn unrest(&self, world: &ElectionWorld) -> Option<(Check, String)> {
         let Records { seat, control, .. } = self.records(world);
         let Some(holder) = seat.as_ref().and_then(|seat| seat.holder.as_ref()) else {
             return Some((Check::Inv13, format!("nobody has the seat: {seat:?}")));
@@ -56,7 +56,7 @@ impl Judge {
 }
 
 /// Who was evicted and did not hear of it yet, or has a priority that is not written: with that, the seat may change hands.
-fn unsaid(world: &World) -> Option<MemberId> {
+fn unsaid(world: &ElectionWorld) -> Option<MemberId> {
     let said = |at: Slot, member: &MemberId| {
         let row: Option<Row> = read(world, &world.setup.keys.candidate(member));
         row.zip(world.process(at)).is_some_and(|(row, process)| {
@@ -74,7 +74,7 @@ fn unsaid(world: &World) -> Option<MemberId> {
 }
 
 /// Who should have the seat instead: decided anew, in other words than the policy's own.
-fn better_than(world: &World, policy: &Policy, holder: &Holder) -> Option<MemberId> {
+fn better_than(world: &ElectionWorld, policy: &Policy, holder: &Holder) -> Option<MemberId> {
     let mut rows: Vec<(MemberId, Row)> = Vec::new();
     for at in world.slots() {
         let Some(process) = world.process(at) else { continue };

@@ -10,15 +10,15 @@ use super::{Judge, Records, member, read};
 use crate::elections::{
     Slot,
     checks::Check,
-    process::{Author, Intent, Kind, Process},
-    world::World,
+    process::{Author, ElectionProcess, Intent, OracleCallKind},
+    world::ElectionWorld,
 };
 
 impl Judge {
     /// Rows were written, and some are not there any more.
     pub(super) fn rows_changed(
         &mut self,
-        world: &World,
+        world: &ElectionWorld,
         before: &Records,
         after: &Records,
         author: Option<Author>,
@@ -55,7 +55,7 @@ impl Judge {
     }
 
     /// A campaign has ended.
-    pub(in crate::elections) fn ended(&mut self, world: &World, at: Slot, end: &End) {
+    pub(in crate::elections) fn ended(&mut self, world: &ElectionWorld, at: Slot, end: &End) {
         let Some((process, name)) = world.process(at).zip(member(world, at)) else { return };
         // What may still work is not taken for gone; and what the store did not answer may not have been done.
         if end.release == Release::RoleStuck || process.may_leave_some {
@@ -67,8 +67,9 @@ impl Judge {
     }
 
     /// A holder that tidies up stops when a refresh is due.
-    pub(super) fn yields(&mut self, now: Time, process: &Process) {
-        let is_tidying = process.asking.as_ref().is_some_and(|asking| asking.asked.kind == Kind::Tidy);
+    pub(super) fn yields(&mut self, now: Time, process: &ElectionProcess) {
+        let is_tidying =
+            process.asking.as_ref().is_some_and(|asking| asking.asked.kind == OracleCallKind::Tidy);
         if let Some(due) = process.refresh_due.filter(|_| is_tidying) {
             self.hold(Check::Yields, now < due, || {
                 format!("{:?} sweeps at {now:?}, and was to refresh at {due:?}", process.incarnation)
@@ -77,7 +78,7 @@ impl Judge {
     }
 
     /// All was at rest for so long that nothing of those that are gone is left.
-    pub(in crate::elections) fn rows_left(&mut self, world: &World) {
+    pub(in crate::elections) fn rows_left(&mut self, world: &ElectionWorld) {
         let lives = |row: &Row| {
             let mut processes = world.slots().filter_map(|at| world.process(at));
             processes.any(|process| process.incarnation == row.incarnation)

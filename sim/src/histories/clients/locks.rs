@@ -21,7 +21,7 @@ const SEMAPHORES: [(&str, u32); 2] = [("lock", 1), ("pair", 2)];
 const HOLD: Duration = Duration::from_secs(3);
 
 /// A place that a client has.
-struct Place {
+struct ClientPlace {
     /// What it is called in the history.
     name: String,
     acting: Acting,
@@ -60,7 +60,7 @@ impl Client {
     }
 
     /// A place, if there is one within the time of a call.
-    async fn enter(&mut self, semaphore: &str, limit: u32) -> Option<Place> {
+    async fn enter(&mut self, semaphore: &str, limit: u32) -> Option<ClientPlace> {
         let number = Calls::next(&self.calls.actors);
         let name = format!("{semaphore}#{}", self.says());
         let call = self.asked(Ask::Acquire { limit }, &name, number);
@@ -82,12 +82,12 @@ impl Client {
         self.told(call, Answer::Granted(guard.token().0));
         let acting = Acting::spawn(number, self.site.act_every, &self.site.journal).await.ok()?;
         acting.begin(Holds::Place(guard.clone(), name.clone()));
-        Some(Place { name, acting, guard })
+        Some(ClientPlace { name, acting, guard })
     }
 
     /// In so many words, or without.
-    async fn leave_place(&mut self, place: Place) {
-        let Place { name, acting, guard } = place;
+    async fn leave_place(&mut self, place: ClientPlace) {
+        let ClientPlace { name, acting, guard } = place;
         acting.pause();
         let in_words = self.rng.per_mille(500);
         if !in_words {

@@ -19,7 +19,7 @@ const READS: Duration = Duration::from_secs(12);
 const LOOKS: Duration = Duration::from_millis(500);
 
 /// A watch, and what was written of it.
-struct Reader {
+struct WatchReader {
     watch: Watch,
     number: u64,
     passed: Option<Position>,
@@ -83,19 +83,19 @@ impl Client {
         self.write(&mut reader, Saw::Closed);
     }
 
-    fn open(&self, prefix: &str, from: Option<u64>) -> Option<Reader> {
+    fn open(&self, prefix: &str, from: Option<u64>) -> Option<WatchReader> {
         let select = Select::prefix(prefix);
         let watch = match from {
             None => self.site.registry.watch(select),
             Some(from) => self.site.registry.watch_from(select, Position(from)),
         };
         let mut reader =
-            Reader { watch: watch.ok()?, number: Calls::next(&self.calls.watches), passed: None };
+            WatchReader { watch: watch.ok()?, number: Calls::next(&self.calls.watches), passed: None };
         self.write(&mut reader, Saw::Opened { prefix: prefix.to_owned(), from });
         Some(reader)
     }
 
-    fn saw(&self, reader: &mut Reader, event: &WatchEvent) {
+    fn saw(&self, reader: &mut WatchReader, event: &WatchEvent) {
         let saw = match event {
             WatchEvent::Present { name, entry } => Saw::Present { name: name.to_string(), now: shown(entry) },
             WatchEvent::Current { position } => Saw::Current(position.0),
@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// Writes down an event, and up to where everything is given with it, if that is news.
-    fn write(&self, reader: &mut Reader, saw: Saw) {
+    fn write(&self, reader: &mut WatchReader, saw: Saw) {
         if saw == Saw::Reset {
             // It has to say so anew.
             reader.passed = None;

@@ -6,7 +6,7 @@ use super::{
     super::event::{At, Event, Seated},
     Verdict,
     claims::Claim,
-    process::Process,
+    process::ProcessHistory,
 };
 
 /// A membership, by its group and by what it says of itself.
@@ -26,7 +26,7 @@ struct Rested {
 }
 
 /// P3 and P5: an acknowledged membership is kept, none that has ended is, and all nodes have the same order.
-pub(super) fn members(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+pub(super) fn members(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
     let all: All<'_> = claims.iter().filter_map(|claim| Some((membership(claim)?, claim))).collect();
     let rested: BTreeMap<u64, Rested> = processes
         .iter()
@@ -57,7 +57,7 @@ pub(super) fn members(processes: &[Process], claims: &[Claim], verdict: &mut Ver
 }
 
 /// The memberships of a process.
-fn of<'a>(process: &Process, all: &All<'a>) -> All<'a> {
+fn of<'a>(process: &ProcessHistory, all: &All<'a>) -> All<'a> {
     let its = all.iter().filter(|(_, claim)| claim.incarnation == process.incarnation);
     its.map(|(key, claim)| (*key, *claim)).collect()
 }

@@ -6,11 +6,11 @@ use super::{
     super::event::{Ask, At},
     Verdict,
     claims::Claim,
-    process::Process,
+    process::ProcessHistory,
 };
 
 /// A place that was held.
-struct Held<'a> {
+struct HeldPlace<'a> {
     token: u64,
     /// When it was held at the latest for the first time: when that was told, or when its actor acted.
     known: At,
@@ -23,7 +23,7 @@ struct Held<'a> {
 ///
 /// A place is in the log from its token on, until it is given up. So whoever holds has fewer than so many before it in the log which
 /// are not given up yet; and an actor whose check passes has not given up.
-pub(super) fn places(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+pub(super) fn places(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
     let mut asked: BTreeMap<(u64, u64), u32> = BTreeMap::new();
     for process in processes {
         for call in &process.calls {
@@ -32,14 +32,14 @@ pub(super) fn places(processes: &[Process], claims: &[Claim], verdict: &mut Verd
             }
         }
     }
-    let mut semaphores: BTreeMap<(&str, u32), Vec<Held<'_>>> = BTreeMap::new();
+    let mut semaphores: BTreeMap<(&str, u32), Vec<HeldPlace<'_>>> = BTreeMap::new();
     for claim in claims {
         let Some(limit) = asked.get(&(claim.incarnation, claim.actor)) else { continue };
         let Some((semaphore, _)) = claim.name.split_once('#') else { continue };
         let held = claim.grants.iter().map(|grant| {
             let acts = claim.acts.get(&grant.token);
             let known = acts.map_or(grant.told, |acts| acts.first.1.min(grant.told));
-            Held { token: grant.token, known, last: acts.map(|acts| acts.last.0), claim }
+            HeldPlace { token: grant.token, known, last: acts.map(|acts| acts.last.0), claim }
         });
         semaphores.entry((semaphore, *limit)).or_default().extend(held);
     }
@@ -49,7 +49,7 @@ pub(super) fn places(processes: &[Process], claims: &[Claim], verdict: &mut Verd
     }
 }
 
-fn in_turn(semaphore: &str, limit: u32, held: &[Held<'_>], verdict: &mut Verdict) {
+fn in_turn(semaphore: &str, limit: u32, held: &[HeldPlace<'_>], verdict: &mut Verdict) {
     for (before, next) in held.iter().zip(held.iter().skip(1)) {
         if before.token == next.token {
             verdict.breach(format!(
@@ -60,7 +60,7 @@ fn in_turn(semaphore: &str, limit: u32, held: &[Held<'_>], verdict: &mut Verdict
     }
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
     for (at, one) in held.iter().enumerate() {
-        let acts_on = |before: &&Held<'_>| before.last.is_some_and(|last| last > one.known);
+        let acts_on = |before: &&HeldPlace<'_>| before.last.is_some_and(|last| last > one.known);
         let beside: Vec<_> = held[..at].iter().filter(acts_on).map(|before| before.token).collect();
         if limit == 1 {
             verdict.count("holders of a lock behind others", usize::from(at > 0));

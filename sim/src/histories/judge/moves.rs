@@ -6,11 +6,11 @@ use super::{
     super::event::{Answer, Ask, At, Event, Listed, Saw, Shown},
     Verdict,
     claims::Claim,
-    process::Process,
+    process::ProcessHistory,
 };
 
 /// Says of each grant when somebody asked to take the name, unless that was refused.
-pub(super) fn may_move(processes: &[Process], claims: &mut [Claim]) {
+pub(super) fn may_move(processes: &[ProcessHistory], claims: &mut [Claim]) {
     let mut asked: BTreeMap<(&str, u64), At> = BTreeMap::new();
     for call in processes.iter().flat_map(|process| &process.calls) {
         if let Ask::Take { from } = call.ask
@@ -28,7 +28,7 @@ pub(super) fn may_move(processes: &[Process], claims: &mut [Claim]) {
 }
 
 /// P1 and P10: what comes with a name is the last word of its former holder, which does not act any more.
-pub(super) fn what_was_given(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+pub(super) fn what_was_given(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
     let mut given: BTreeMap<u64, (u64, u64, At, &str)> = BTreeMap::new();
     for process in processes {
         for event in &process.events {
@@ -76,7 +76,7 @@ pub(super) fn what_was_given(processes: &[Process], claims: &[Claim], verdict: &
 }
 
 /// P4: what is said under a name at a revision is the same for all.
-pub(super) fn said_alike(processes: &[Process], verdict: &mut Verdict) {
+pub(super) fn said_alike(processes: &[ProcessHistory], verdict: &mut Verdict) {
     let mut said: BTreeMap<(&str, u64), (Option<u64>, &str)> = BTreeMap::new();
     let mut differ = Vec::new();
     let mut alike = 0;
@@ -133,7 +133,7 @@ pub(super) fn said_alike(processes: &[Process], verdict: &mut Verdict) {
 }
 
 /// P4: what is said to have gone to a node has gone there from where it was, and nowhere else.
-pub(super) fn went_as_is_said(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+pub(super) fn went_as_is_said(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
     let nodes: BTreeMap<u64, &str> = processes.iter().map(|it| (it.incarnation, it.node.as_str())).collect();
     let mut taken: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for process in processes {
@@ -169,7 +169,7 @@ pub(super) fn went_as_is_said(processes: &[Process], claims: &[Claim], verdict: 
 }
 
 /// How many names went to another node while their own was about to leave.
-pub(super) fn moved_by_drains(processes: &[Process], verdict: &mut Verdict) {
+pub(super) fn moved_by_drains(processes: &[ProcessHistory], verdict: &mut Verdict) {
     let mut leaving: BTreeMap<(&str, u64), &str> = BTreeMap::new();
     for process in processes {
         let Some(left) = process.leaving() else { continue };

@@ -3,21 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::linear::{
-    Checker, Claimant, Moved, Op, Registered, Seen, Target, Unregistered, Updated, Verdict as Order, What,
+    Checker, Claimant, LinearVerdict as Order, Moved, Op, Registered, Seen, Target, Unregistered, Updated,
+    What,
 };
 
 use super::{
     super::event::{Answer, Ask},
     Verdict,
     claims::{Claim, Grant},
-    process::{Call, Process},
+    process::{Call, ProcessHistory},
 };
 
 /// How many partial orders of the calls on one name are tried.
 const MOST_ORDERS: usize = 1_000_000;
 
 /// P4, by the checker of the simulator: some order of all calls on a name explains all answers and all acts.
-pub(super) fn in_order(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+pub(super) fn in_order(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
     let mut names: BTreeMap<String, Vec<Op>> = BTreeMap::new();
     let mut granted: BTreeSet<(&str, u64)> = BTreeSet::new();
     for claim in claims {

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use super::{
     super::event::{Answer, Ask, At, Event, Page},
-    Grants, Verdict, certain,
+    GrantsByName, Verdict, certain,
     claims::Claim,
     granted,
-    process::Process,
+    process::ProcessHistory,
 };
 
 /// What a process has given up, by name: when it was told, and the token under which it had the name, or an older one.
 type Freed<'a> = BTreeMap<&'a str, Vec<(At, u64)>>;
 
 /// Names that are kept, with since when their processes are at rest.
-type Kept<'a> = BTreeMap<&'a str, Vec<(At, &'a Claim)>>;
+type KeptNames<'a> = BTreeMap<&'a str, Vec<(At, &'a Claim)>>;
 
 /// A page, who got it, and when.
 struct Got<'a> {
@@ -37,7 +37,7 @@ impl Got<'_> {
 
 /// P3 and P4: a page has the names that it is to have, in their order, with those that are certainly held, and without those
 /// that certainly are not.
-pub(super) fn pages(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
+pub(super) fn pages(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
     let kept = kept(processes, claims);
     for process in processes {
         let its = claims.iter().filter(|claim| claim.incarnation == process.incarnation);
@@ -59,7 +59,7 @@ pub(super) fn pages(processes: &[Process], claims: &[Claim], verdict: &mut Verdi
 }
 
 /// What pages say: when that was asked and answered, under which name, and under which token it is held.
-pub(super) fn listed(process: &Process) -> impl Iterator<Item = (At, At, &str, u64)> {
+pub(super) fn listed(process: &ProcessHistory) -> impl Iterator<Item = (At, At, &str, u64)> {
     let pages = process.events.iter().filter_map(|event| match event {
         Event::Paged { from, to, page } => Some((*from, *to, page)),
         _ => None,
@@ -69,7 +69,7 @@ pub(super) fn listed(process: &Process) -> impl Iterator<Item = (At, At, &str, u
     })
 }
 
-fn freed<'a>(process: &'a Process, claims: &BTreeMap<u64, &Claim>) -> Freed<'a> {
+fn freed<'a>(process: &'a ProcessHistory, claims: &BTreeMap<u64, &Claim>) -> Freed<'a> {
     let mut freed = Freed::new();
     for call in process.calls.iter().filter(|call| call.ask == Ask::Unregister) {
         let (Some((at, Answer::Freed)), Some(claim)) = (&call.answer, claims.get(&call.actor)) else {
@@ -83,12 +83,12 @@ fn freed<'a>(process: &'a Process, claims: &BTreeMap<u64, &Claim>) -> Freed<'a> 
     freed
 }
 
-fn kept<'a>(processes: &[Process], claims: &'a [Claim]) -> Kept<'a> {
+fn kept<'a>(processes: &[ProcessHistory], claims: &'a [Claim]) -> KeptNames<'a> {
     let rested: BTreeMap<u64, At> = processes
         .iter()
         .filter_map(|process| Some((process.incarnation, process.quiet_and_done()?.0)))
         .collect();
-    let mut kept = Kept::new();
+    let mut kept = KeptNames::new();
     for claim in claims {
         if let Some(quiet) = rested.get(&claim.incarnation) {
             kept.entry(claim.name.as_str()).or_default().push((*quiet, claim));
@@ -113,7 +113,12 @@ fn is_as_asked(got: &Got<'_>, verdict: &mut Verdict) {
 }
 
 /// P4: after one's own register, a page has it.
-fn has_its_own(got: &Got<'_>, granted: &Grants<'_>, claims: &BTreeMap<u64, &Claim>, verdict: &mut Verdict) {
+fn has_its_own(
+    got: &Got<'_>,
+    granted: &GrantsByName<'_>,
+    claims: &BTreeMap<u64, &Claim>,
+    verdict: &mut Verdict,
+) {
     for (name, grants) in got.covered(granted) {
         let Some(token) = certain(grants, claims, (got.from, got.to)) else { continue };
         verdict.count("own registrations found on a page", 1);
@@ -137,7 +142,7 @@ fn has_none_given_up(got: &Got<'_>, freed: &Freed<'_>, verdict: &mut Verdict) {
 }
 
 /// P3: at rest a page has what any node keeps.
-fn has_all_that_is_kept(got: &Got<'_>, kept: &Kept<'_>, verdict: &mut Verdict) {
+fn has_all_that_is_kept(got: &Got<'_>, kept: &KeptNames<'_>, verdict: &mut Verdict) {
     for (name, claims) in got.covered(kept) {
         for (_, claim) in claims.iter().filter(|(quiet, _)| *quiet <= got.from) {
             let Some(grant) = claim.grants.last().filter(|grant| !claim.may_be_over_by(grant, got.to)) else {

@@ -10,7 +10,7 @@ use super::{
 
 /// The history of one process.
 #[derive(Clone, Debug, Default)]
-pub struct Process {
+pub struct ProcessHistory {
     /// The node.
     pub node: String,
     /// The incarnation; 0 of a process that never joined.
@@ -35,7 +35,7 @@ pub(super) struct Call {
     pub(super) begun: Option<(At, u64)>,
 }
 
-impl Process {
+impl ProcessHistory {
     /// Of the lines of a process.
     pub fn new(node: &str, killed: Option<At>, events: Vec<Event>) -> Self {
         let incarnation = events.iter().find_map(|event| match event {

@@ -74,8 +74,8 @@ impl Forger {
         self
     }
 
-    fn done(self) -> Process {
-        Process::new(self.node, self.killed, self.events)
+    fn done(self) -> ProcessHistory {
+        ProcessHistory::new(self.node, self.killed, self.events)
     }
 }
 
@@ -158,7 +158,7 @@ fn an_acknowledged_name_that_is_gone_is_seen() {
     is_well([a().register((10, 20), 1, Granted(5)).unregister((35, 60), 1), b().read((30, 40), Free)]);
     let ends = Event::Ended { at: 25 * MS, actor: 1, by_client: true };
     is_well([a().register((10, 20), 1, Granted(5)).event(ends), b().read((30, 40), Free)]);
-    let lost = Event::Noticed { at: 50 * MS, actor: 1, told: Told::Lost };
+    let lost = Event::Noticed { at: 50 * MS, actor: 1, told: SessionTold::Lost };
     is_well([a().register((10, 20), 1, Granted(5)).event(lost.clone()), b().read((30, 40), Free)]);
     // But not before it was trusted last.
     let acts = a().register((10, 20), 1, Granted(5)).act(45, 1, 5).event(lost);
@@ -193,7 +193,7 @@ fn a_registration_of_unknown_outcome_may_have_taken_effect_or_not() {
 fn a_grant_that_nobody_was_told_of_may_end_with_its_session_and_another_one_follow() {
     let stopped = |lost: bool| {
         let asks = a().register((10, 50), 1, Answer::Unknown("Unknown".to_owned()));
-        let noticed = Event::Noticed { at: 52 * MS, actor: 9, told: Told::Lost };
+        let noticed = Event::Noticed { at: 52 * MS, actor: 9, told: SessionTold::Lost };
         let asks = if lost { asks.event(noticed) } else { asks };
         asks.register((60, 70), 1, Granted(8)).act(80, 1, 8)
     };

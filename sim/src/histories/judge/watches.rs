@@ -11,7 +11,7 @@ use super::{
     super::event::{Answer, Event, Saw, Shown},
     Verdict,
     claims::Claim,
-    process::Process,
+    process::ProcessHistory,
 };
 
 /// A change of a name: how it was, how it is, and why.
@@ -26,7 +26,7 @@ struct Covered {
 
 /// What a watch has said of a name.
 #[derive(Clone, Copy)]
-enum Said {
+enum WatchSaid {
     Nothing,
     /// How it is held, or that it is free.
     Held(Option<Shown>),
@@ -56,15 +56,15 @@ struct Stream<'a> {
 
 /// What all watches say together.
 #[derive(Default)]
-struct Log<'a> {
+struct WatchedLog<'a> {
     changes: BTreeMap<(u64, &'a str), (Change<'a>, String)>,
     /// By prefix and position: the sum of what is held there.
     states: BTreeMap<(&'a str, u64), (u64, String)>,
 }
 
 /// P4 and P5 of all watches.
-pub(super) fn watches(processes: &[Process], claims: &[Claim], verdict: &mut Verdict) {
-    let (mut log, mut streams) = (Log::default(), Vec::new());
+pub(super) fn watches(processes: &[ProcessHistory], claims: &[Claim], verdict: &mut Verdict) {
+    let (mut log, mut streams) = (WatchedLog::default(), Vec::new());
     for process in processes {
         let mut its: BTreeMap<u64, Stream<'_>> = BTreeMap::new();
         // How far the one before it was, and what it knew.
@@ -97,9 +97,9 @@ pub(super) fn watches(processes: &[Process], claims: &[Claim], verdict: &mut Ver
 
 /// What was acknowledged is a change at its position.
 fn grants<'a>(
-    processes: &'a [Process],
+    processes: &'a [ProcessHistory],
     claims: &'a [Claim],
-    log: &Log<'a>,
+    log: &WatchedLog<'a>,
     must: &mut BTreeMap<(u64, &'a str), &'a str>,
     verdict: &mut Verdict,
 ) {
@@ -198,18 +198,18 @@ impl<'a> Stream<'a> {
     }
 
     /// Keeps how a name is held, and returns what it had said of it.
-    fn knows(&mut self, name: &'a str, now: Option<Shown>) -> Said {
-        let former = self.known.insert(name, now).map_or(Said::Nothing, Said::Held);
+    fn knows(&mut self, name: &'a str, now: Option<Shown>) -> WatchSaid {
+        let former = self.known.insert(name, now).map_or(WatchSaid::Nothing, WatchSaid::Held);
         let of = |shown: Option<Shown>| shown.map_or(0, |shown| sum(name, shown));
-        let was = if let Said::Held(was) = former { was } else { None };
+        let was = if let WatchSaid::Held(was) = former { was } else { None };
         self.sum = self.sum.wrapping_sub(of(was)).wrapping_add(of(now));
         former
     }
 
-    fn take(&mut self, saw: &'a Saw, log: &mut Log<'a>, verdict: &mut Verdict) {
+    fn take(&mut self, saw: &'a Saw, log: &mut WatchedLog<'a>, verdict: &mut Verdict) {
         match saw {
             Saw::Present { name, now } => {
-                if let Said::Held(Some(former)) = self.knows(name, Some(*now))
+                if let WatchSaid::Held(Some(former)) = self.knows(name, Some(*now))
                     && former.revision > now.revision
                 {
                     verdict.breach(format!(
@@ -245,7 +245,7 @@ impl<'a> Stream<'a> {
         name: &'a str,
         position: u64,
         change: Change<'a>,
-        log: &mut Log<'a>,
+        log: &mut WatchedLog<'a>,
         verdict: &mut Verdict,
     ) {
         let (was, now, why) = change;
@@ -278,11 +278,11 @@ impl<'a> Stream<'a> {
         let former = self.knows(name, now);
         let former = match former {
             // It had said all that is held.
-            Said::Nothing if is_whole => Said::Held(None),
-            Said::Held(_) if !is_whole && self.behind.is_none() => Said::Nothing,
+            WatchSaid::Nothing if is_whole => WatchSaid::Held(None),
+            WatchSaid::Held(_) if !is_whole && self.behind.is_none() => WatchSaid::Nothing,
             former => former,
         };
-        if let Said::Held(former) = former {
+        if let WatchSaid::Held(former) = former {
             verdict.count("changes of what a watch had said before", 1);
             if former != was {
                 let who = &self.who;
@@ -293,7 +293,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    fn pass(&mut self, passed: Option<u64>, log: &mut Log<'a>, verdict: &mut Verdict) {
+    fn pass(&mut self, passed: Option<u64>, log: &mut WatchedLog<'a>, verdict: &mut Verdict) {
         let Some(position) = passed.filter(|_| passed != self.passed) else { return };
         let who = &self.who;
         if self.passed.is_some_and(|before| before > position) || position < self.at {

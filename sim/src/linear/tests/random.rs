@@ -179,12 +179,12 @@ fn mutate(rng: &mut Rng, ops: &mut [Op]) {
 
 fn accepted(checker: &mut Checker, ops: &[Op]) -> bool {
     match checker.check([("name", ops)]) {
-        Verdict::Linearizable(_) => true,
-        Verdict::NotLinearizable(offence) => {
+        LinearVerdict::Linearizable(_) => true,
+        LinearVerdict::NotLinearizable(offence) => {
             assert!(!offence.ops.is_empty());
             false
         }
-        verdict @ Verdict::GaveUp { .. } => panic!("{verdict:?}"),
+        verdict @ LinearVerdict::GaveUp { .. } => panic!("{verdict:?}"),
     }
 }
 
@@ -240,7 +240,7 @@ fn most_changed_answers_are_refused_with_a_core_of_what_was_told() {
         let What::Read { answer: Seen::Found { token, .. } } = &mut ops[index].what else { continue };
         *token += 1;
         changed += 1;
-        let Verdict::NotLinearizable(offence) = checker.check([("name", &ops[..])]) else { continue };
+        let LinearVerdict::NotLinearizable(offence) = checker.check([("name", &ops[..])]) else { continue };
         refused += 1;
         assert!(offence.ops.iter().all(|op| ops.contains(op)), "seed {seed}: {offence}");
         assert!(offence.ops.len() + offence.others <= ops.len(), "seed {seed}: {offence}");

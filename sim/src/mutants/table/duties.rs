@@ -102,12 +102,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("delta-while-an-entry-waits", "elector/src/core/elector/view.rs")
         .does("Says which members are other ones while an entry waits that will change them again.")
         .found("crashes", 2_000, "DESIGN 11 (members that do not act get the view from the leader)"),
+    mutant("lag-between-two-looks", "elector/src/core/elector/delta.rs")
+        .does("Does not say again how a member stands that lagged between two looks of the leader, and no more.")
+        .found("traces/lag-between-two-looks", 1, "DESIGN 11 (as a delta with its version)"),
     mutant("delta-ahead-of-the-look", "elector/src/core/elector/delta.rs")
         .does("Goes by what the leader read later than it has looked itself.")
         .found("large", 10_000, "DESIGN 11 (as a delta with its version)"),
     mutant("delta-from-elsewhere", "elector/src/core/elector/delta.rs")
         .does("Goes by what the leader says, though it has missed what the leader said before.")
         .found("perishing", 2_000, "DESIGN 11 (as a delta with its version)"),
+    mutant("untold-passes-for-told", "elector/src/core/elector/reading.rs")
+        .does("Shows the members of before as if nothing waited, though nobody has told it what the next leader found.")
+        .found("perishing", 2_000, "DESIGN 11 (members that do not act get the view from the leader)"),
     mutant("observes-few-for-ever", "elector/src/core/session/observe.rs")
         .does("Observes no more than the leader again, once it has rested.")
         .found("perishing", 2_000, "DESIGN 11 (a death is found in 2 S + 2 polls if every observer died with it)"),

@@ -20,9 +20,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("update-of-any-revision", "registry/src/core/leader/decide.rs")
         .does("Updates a row whatever its revision is.")
         .found("standard", 5_000, HAZARD),
-    mutant("orphan-of-an-update-kept", "registry/src/core/host/verdicts.rs")
-        .does("Does not give up the name of an actor that ended while its update was undecided.")
-        .found("standard", 20_000, HAZARD),
     mutant("snapshot-without-metadata", "registry/src/core/message.rs")
         .does("Leaves the metadata out of a snapshot.")
         .found("bulk", 5_000, HAZARD),
@@ -63,9 +60,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         .found("standard", 20_000, START),
     mutant("start-awaited-of-the-dead", "registry/src/core/host/starts.rs")
         .does("Does not tell who waits for a start that its node is gone.")
-        .found("standard", 20_000, START),
-    mutant("orphan-of-a-start-kept", "registry/src/core/host/starts.rs")
-        .does("Does not give up the name of an actor that ended while it was being bound.")
         .found("standard", 20_000, START),
     mutant("bound-while-lapsed", "registry/src/core/host/starts.rs")
         .does("Binds what a start brought while the session is not trusted.")

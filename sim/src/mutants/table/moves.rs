@@ -47,14 +47,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     mutant("taken-from-the-dead-missed", "registry/src/core/host/starts.rs")
         .does("Does not look at what is to be taken when the names of a session are gone.")
         .found("standard", 20_000, TRANSFER),
-    mutant("orphan-of-a-take-kept", "registry/src/core/host/takes.rs")
-        .does("Keeps a name that came to an actor which has ended.")
-        .found("standard", 20_000, TRANSFER),
-    mutant("orphan-of-a-transfer-kept", "registry/src/core/host/gives.rs")
-        .does(
-            "Keeps a name that went to another actor of the same node, which ended before the verdict came.",
-        )
-        .found("standard", 20_000, TRANSFER),
     mutant("takes-without-a-base", "registry/src/core/host/verdicts.rs")
         .does("Lets a member take names that is not synced.")
         .found("parting", 20_000, TRANSFER),

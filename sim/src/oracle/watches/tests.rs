@@ -26,7 +26,7 @@ fn went_back() -> Watched {
 }
 
 /// Passes a position on to a reader that has the first change.
-fn pass(log: &Log, to: u64) -> Result<(), String> {
+fn pass(log: &ChangeLog, to: u64) -> Result<(), String> {
     let mut reader = Judged::new(Filter::All, Some(Position(1)));
     let position = Position(to);
     let given = Given { event: WatchEvent::Bookmark { position }, passes: Some(position) };

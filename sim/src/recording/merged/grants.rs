@@ -8,13 +8,13 @@ use callsign_store::ids::{Position, SessionNumber};
 
 use super::{Breach, log::Log};
 use crate::recording::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     place::{Place, Process},
 };
 
 /// One answer "registered".
 #[derive(Clone, Debug)]
-pub struct Grant {
+pub struct RecordedGrant {
     /// Whose actor has the name.
     pub process: Process,
     /// Where it was answered.
@@ -29,7 +29,7 @@ pub struct Grant {
     pub token: Position,
 }
 
-impl Grant {
+impl RecordedGrant {
     fn is_in(&self, batch: &Batch) -> bool {
         let is_its = |session: u32| {
             batch.sessions.get(session as usize).is_some_and(|session| {
@@ -53,16 +53,16 @@ impl Grant {
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
-pub struct Grants(Vec<Grant>);
+pub struct Grants(Vec<RecordedGrant>);
 
 impl Grants {
     /// A caller was granted a name.
-    pub fn grant(&mut self, grant: Grant) {
+    pub fn grant(&mut self, grant: RecordedGrant) {
         self.0.push(grant);
     }
 
     /// Looks each up in the log.
-    pub fn finish(mut self, log: &Log, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(mut self, log: &Log, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         // Many are in one batch, which is decoded once.
         self.0.sort_by_key(|grant| grant.token);
         let (mut at, mut batches) = (Position(0), Vec::new());

@@ -9,7 +9,7 @@ use callsign_store::{
 
 use super::Breach;
 use crate::recording::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     place::{Place, Process},
 };
 
@@ -49,7 +49,7 @@ impl Growth {
     }
 
     /// Reports it.
-    pub fn finish(mut self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(mut self, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         counts.add(Count::Forward, self.forward as u64);
         counts.add(Count::Views, self.viewed as u64);
         breaches.append(&mut self.breaches);

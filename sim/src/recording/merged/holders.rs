@@ -13,7 +13,7 @@ use callsign_store::{
 
 use super::Breach;
 use crate::recording::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     place::{Place, Process},
 };
 
@@ -58,7 +58,7 @@ impl Trust {
 
 /// A process claims a name.
 #[derive(Clone, Debug)]
-pub struct Claim {
+pub struct RecordedClaim {
     /// Which process.
     pub process: Process,
     /// Where the claim begins.
@@ -76,14 +76,14 @@ pub struct Claim {
 /// All claims on all names.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
-    claims: BTreeMap<Name, Vec<Claim>>,
+    claims: BTreeMap<Name, Vec<RecordedClaim>>,
     /// When a member first believed a session to be trusted.
     believed: BTreeMap<(Process, SessionNumber), (Time, Place)>,
 }
 
 impl Claims {
     /// A claim was there.
-    pub fn claim(&mut self, name: Name, claim: Claim) {
+    pub fn claim(&mut self, name: Name, claim: RecordedClaim) {
         self.claims.entry(name).or_default().push(claim);
     }
 
@@ -93,7 +93,12 @@ impl Claims {
     }
 
     /// Checks the claims with the sessions' trust.
-    pub fn finish(self, trust: &BTreeMap<Process, Trust>, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(
+        self,
+        trust: &BTreeMap<Process, Trust>,
+        counts: &mut RecordingCounts,
+        breaches: &mut Vec<Breach>,
+    ) {
         for ((process, number), (now, place)) in self.believed {
             let was_granted =
                 trust.get(&process).is_some_and(|trust| trust.of(number).any(|(from, _)| from <= now));
@@ -107,7 +112,7 @@ impl Claims {
             }
         }
         for (name, claims) in self.claims {
-            let mut held: Vec<(Time, Time, &Claim)> = Vec::new();
+            let mut held: Vec<(Time, Time, &RecordedClaim)> = Vec::new();
             for claim in &claims {
                 let stretches = trust.get(&claim.process).into_iter().flat_map(|t| t.of(claim.session));
                 held.extend(stretches.filter_map(|(from, until)| {
@@ -119,7 +124,7 @@ impl Claims {
             held.sort_by_key(|(from, until, _)| (*from, *until));
             counts.add(Count::Claims, held.len() as u64);
             // Whoever has held it longest so far.
-            let mut former: Option<(Time, &Claim)> = None;
+            let mut former: Option<(Time, &RecordedClaim)> = None;
             for (from, until, claim) in held {
                 if let Some((end, before)) = former.filter(|(_, b)| b.process != claim.process) {
                     counts.add(Count::Handed, 1);

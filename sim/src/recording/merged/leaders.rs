@@ -7,7 +7,7 @@ use callsign_store::ids::{Epoch, Incarnation, NodeName};
 
 use super::{Breach, log::Log};
 use crate::recording::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     place::{Place, Process},
 };
 
@@ -48,7 +48,7 @@ impl Leaders {
     }
 
     /// Checks it with the log.
-    pub fn finish(mut self, log: &Log, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(mut self, log: &Log, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         let mut committers: BTreeMap<Epoch, (Process, Place)> = BTreeMap::new();
         for (epoch, proposed) in log.committers() {
             let committer = (proposed.by.clone(), proposed.place.clone());

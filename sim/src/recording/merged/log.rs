@@ -9,13 +9,13 @@ use callsign_store::ids::{Epoch, NodeName, Position};
 
 use super::Breach;
 use crate::recording::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     place::{Place, Process},
 };
 
 /// The batch at one position, as it was first seen.
 #[derive(Clone, Debug)]
-struct Seen {
+struct SeenBatch {
     bytes: Bytes,
     place: Place,
     by: NodeName,
@@ -36,7 +36,7 @@ pub struct Proposed {
 /// The log, put together.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    seen: BTreeMap<Position, Seen>,
+    seen: BTreeMap<Position, SeenBatch>,
     proposed: BTreeMap<Position, Vec<Proposed>>,
     breaches: Vec<Breach>,
 }
@@ -53,7 +53,8 @@ impl Log {
     /// Somebody takes a batch for committed.
     pub fn see(&mut self, by: &NodeName, place: &Place, position: Position, bytes: &Bytes) {
         let Some(seen) = self.seen.get_mut(&position) else {
-            let first = Seen { bytes: bytes.clone(), place: place.clone(), by: by.clone(), is_shared: false };
+            let first =
+                SeenBatch { bytes: bytes.clone(), place: place.clone(), by: by.clone(), is_shared: false };
             self.seen.insert(position, first);
             return;
         };
@@ -90,7 +91,7 @@ impl Log {
     }
 
     /// Checks what was seen.
-    pub fn finish(mut self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(mut self, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         let mut former: Option<(Position, Epoch)> = None;
         for (position, seen) in &self.seen {
             counts.add(Count::Batches, 1);

@@ -11,17 +11,17 @@ use foldhash::quality::FixedState;
 
 use super::Breach;
 use crate::recording::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     place::{Place, Process},
 };
 
 /// By who asked, for whom, and a number that stands for the message: how often it was asked for, and how often it came.
-type Counted = BTreeMap<(Process, Process, u64), (u64, u64)>;
+type MessageCounts = BTreeMap<(Process, Process, u64), (u64, u64)>;
 
 /// Messages between the members of a registry.
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
-    counted: Counted,
+    counted: MessageCounts,
     /// Where each came last, and what it is.
     last: BTreeMap<(Process, Process, u64), (Place, &'static str)>,
 }
@@ -87,7 +87,7 @@ impl Messages {
     }
 
     /// Reports it. Of a process that was not recorded nobody knows what it asked for.
-    pub fn finish(self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(self, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         let has_asked = self.counted.iter().filter(|(_, (asked, _))| *asked > 0);
         let recorded: BTreeSet<Process> = has_asked.map(|((from, ..), _)| from.clone()).collect();
         for (key, (asked, came)) in self.counted {

@@ -10,18 +10,18 @@ use callsign_store::{
 
 use super::Breach;
 use crate::recording::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     place::{Place, Process},
 };
 
 /// Calls and their answers.
 #[derive(Clone, Debug, Default)]
-pub struct Calls {
+pub struct AnsweredCalls {
     calls: BTreeMap<(Process, CallId), Option<Place>>,
     breaches: Vec<Breach>,
 }
 
-impl Calls {
+impl AnsweredCalls {
     /// A client called.
     pub fn call(&mut self, process: &Process, place: &Place, call: CallId) {
         if self.calls.insert((process.clone(), call), None).is_some() {
@@ -46,7 +46,7 @@ impl Calls {
     }
 
     /// Reports it.
-    pub fn finish(mut self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(mut self, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         counts.add(Count::Answers, self.calls.values().flatten().count() as u64);
         breaches.append(&mut self.breaches);
     }
@@ -83,7 +83,7 @@ impl Queue {
     }
 
     /// Reports it.
-    pub fn finish(mut self, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(mut self, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         counts.add(Count::Entries, self.taken.len() as u64);
         breaches.append(&mut self.breaches);
     }

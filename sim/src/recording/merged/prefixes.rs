@@ -13,27 +13,27 @@ use callsign_store::ids::Position;
 
 use super::{Breach, log::Log};
 use crate::recording::{
-    counts::{Count, Counts},
+    counts::{Count, RecordingCounts},
     place::{Place, Process},
 };
 
 /// The table of a replica.
-type Rows = BTreeMap<Name, Row>;
+type ReplicaRows = BTreeMap<Name, Row>;
 
 /// Replicas, as they were at some positions.
 #[derive(Clone, Debug, Default)]
-pub struct Prefixes(Vec<(Position, Process, Place, Rows)>);
+pub struct Prefixes(Vec<(Position, Process, Place, ReplicaRows)>);
 
 impl Prefixes {
     /// A replica held this.
-    pub fn held(&mut self, process: &Process, place: &Place, position: Position, rows: Rows) {
+    pub fn held(&mut self, process: &Process, place: &Place, position: Position, rows: ReplicaRows) {
         self.0.push((position, process.clone(), place.clone(), rows));
     }
 
     /// Compares each with the log. Behind a position of which nobody has recorded the batch nothing is compared.
-    pub fn finish(mut self, log: &Log, counts: &mut Counts, breaches: &mut Vec<Breach>) {
+    pub fn finish(mut self, log: &Log, counts: &mut RecordingCounts, breaches: &mut Vec<Breach>) {
         self.0.sort_by_key(|(position, ..)| *position);
-        let (mut at, mut said) = (Position(0), Rows::new());
+        let (mut at, mut said) = (Position(0), ReplicaRows::new());
         for (position, process, place, rows) in self.0 {
             while at < position {
                 let Some(batch) = log.seen_at(at.next()) else { return };
@@ -42,7 +42,7 @@ impl Prefixes {
             }
             counts.add(Count::Prefixes, 1);
             if said != rows {
-                let only = |these: &Rows, those: &Rows| {
+                let only = |these: &ReplicaRows, those: &ReplicaRows| {
                     let only = these.iter().filter(|(name, row)| those.get(*name) != Some(*row));
                     format!("{:?}", only.take(10).collect::<Vec<_>>())
                 };
@@ -59,7 +59,7 @@ impl Prefixes {
     }
 }
 
-fn apply(rows: &mut Rows, batch: &Batch) {
+fn apply(rows: &mut ReplicaRows, batch: &Batch) {
     let session = |index: &u32| batch.sessions[*index as usize].clone();
     for op in &batch.ops {
         match op {

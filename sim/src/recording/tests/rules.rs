@@ -14,8 +14,8 @@ use callsign_store::{
 };
 
 use crate::recording::{
-    counts::{Count, Counts},
-    merged::{InCluster, InRegistry, grants::Grant, holders::Claim},
+    counts::{Count, RecordingCounts},
+    merged::{InCluster, InRegistry, grants::RecordedGrant, holders::RecordedClaim},
     place::{Place, Process},
 };
 
@@ -81,10 +81,10 @@ fn row(position: u64, host: &str) -> Row {
 }
 
 /// The rules that a history breaks, and what was counted.
-fn judged(history: impl FnOnce(&mut InCluster, &mut InRegistry)) -> (Vec<&'static str>, Counts) {
+fn judged(history: impl FnOnce(&mut InCluster, &mut InRegistry)) -> (Vec<&'static str>, RecordingCounts) {
     let (mut cluster, mut registry) = (InCluster::default(), InRegistry::default());
     history(&mut cluster, &mut registry);
-    let (mut counts, mut breaches) = (Counts::default(), Vec::new());
+    let (mut counts, mut breaches) = (RecordingCounts::default(), Vec::new());
     registry.finish(&cluster, &mut counts, &mut breaches);
     (breaches.into_iter().map(|breach| breach.rule).collect(), counts)
 }
@@ -120,8 +120,8 @@ fn good(cluster: &mut InCluster, registry: &mut InRegistry) {
     registry.claims.claim("desk".into(), claim("b", 4, None));
 }
 
-fn grant(name: &str, token: u64) -> Grant {
-    Grant {
+fn grant(name: &str, token: u64) -> RecordedGrant {
+    RecordedGrant {
         process: process("a"),
         place: place(5),
         session: SessionNumber(1),
@@ -131,8 +131,8 @@ fn grant(name: &str, token: u64) -> Grant {
     }
 }
 
-fn claim(node: &str, from: u64, until: Option<u64>) -> Claim {
-    Claim {
+fn claim(node: &str, from: u64, until: Option<u64>) -> RecordedClaim {
+    RecordedClaim {
         process: process(node),
         place: place(from),
         session: SessionNumber(1),
@@ -319,7 +319,7 @@ fn a_replica_that_holds_something_else_than_the_log_says_is_noticed() {
 #[test]
 fn a_grant_that_the_log_does_not_have_is_noticed() {
     let rule = ["a grant is in the log"];
-    let with = |grant: Grant| {
+    let with = |grant: RecordedGrant| {
         broken(|_, registry| {
             registry.log.see(&process("a").node, &place(1), Position(1), &batch(1, 1, 1, "a", "desk"));
             registry.grants.grant(grant);
@@ -328,13 +328,13 @@ fn a_grant_that_the_log_does_not_have_is_noticed() {
     assert_eq!(with(grant("desk", 1)), Vec::<&str>::new());
     assert_eq!(with(grant("door", 1)), rule);
     assert_eq!(with(grant("desk", 2)), rule);
-    assert_eq!(with(Grant { actor: 8, ..grant("desk", 1) }), rule);
-    assert_eq!(with(Grant { session: SessionNumber(2), ..grant("desk", 1) }), rule);
-    assert_eq!(with(Grant { process: process("b"), ..grant("desk", 1) }), rule);
+    assert_eq!(with(RecordedGrant { actor: 8, ..grant("desk", 1) }), rule);
+    assert_eq!(with(RecordedGrant { session: SessionNumber(2), ..grant("desk", 1) }), rule);
+    assert_eq!(with(RecordedGrant { process: process("b"), ..grant("desk", 1) }), rule);
 }
 
 /// Two nodes trust their sessions until then, and claim a name.
-fn held(until: [u64; 2], claims: [Claim; 2]) -> Vec<&'static str> {
+fn held(until: [u64; 2], claims: [RecordedClaim; 2]) -> Vec<&'static str> {
     broken(|cluster, registry| {
         for (name, until) in ["a", "b"].into_iter().zip(until) {
             let trust = cluster.trust_of(&process(name));

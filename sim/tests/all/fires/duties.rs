@@ -166,7 +166,7 @@ fn trap_8_checks_of_what_a_node_asks_for_fire() {
     // A session that reads the same, one upon the other: nothing is missing, again and again.
     let mut scene = Scene::new();
     let node = scene.host;
-    let is_of_session = |op: &callsign_sim::world::Op| op.core == CoreId::Session;
+    let is_of_session = |op: &callsign_sim::world::StoreOp| op.core == CoreId::Session;
     for nth in 0..9 {
         assert_eq!(scene.cluster.world.oracle.violation(), None, "after {nth} reads");
         let missing = session::Input::Missing { since: None, facts: Vec::new() };

@@ -24,7 +24,7 @@ const WINDOW: u32 = 4 << 20;
 
 /// What a URL says.
 #[derive(Clone, Debug)]
-pub(crate) struct Address {
+pub(crate) struct EtcdAddress {
     /// Host and port of each member, in the URL's order.
     pub(super) members: Vec<String>,
     pub(super) space: Space,
@@ -49,7 +49,7 @@ impl std::fmt::Debug for User {
 
 /// Files and words of the URL's options.
 #[derive(Default)]
-struct Options {
+struct EtcdOptions {
     tls: Option<bool>,
     ca: Option<String>,
     cert: Option<String>,
@@ -62,7 +62,7 @@ fn wrong(cause: impl Into<String>) -> OpenError {
     OpenError::WrongEtcdUrl { cause: cause.into() }
 }
 
-impl Address {
+impl EtcdAddress {
     /// Reads a URL, and the files that it names. What makes no sense in it is an error; nothing is connected.
     pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
         let rest = url
@@ -158,8 +158,8 @@ fn user(text: &str) -> Result<User, OpenError> {
     Ok(User { name, password })
 }
 
-fn parse_options(text: &str) -> Result<Options, OpenError> {
-    let mut options = Options::default();
+fn parse_options(text: &str) -> Result<EtcdOptions, OpenError> {
+    let mut options = EtcdOptions::default();
     for option in text.split('&').filter(|option| !option.is_empty()) {
         match option.split_once('=') {
             Some(("tls", "on")) => options.tls = Some(true),
@@ -184,7 +184,7 @@ fn parse_options(text: &str) -> Result<Options, OpenError> {
 }
 
 /// With `ca`, certificates are asked for by its authorities, else by the system's.
-fn tls(options: &Options) -> Result<Option<ClientTlsConfig>, OpenError> {
+fn tls(options: &EtcdOptions) -> Result<Option<ClientTlsConfig>, OpenError> {
     let names_files = options.ca.is_some() || options.cert.is_some() || options.key.is_some();
     if !options.tls.unwrap_or(names_files) {
         return if names_files { Err(wrong("tls=off, and certificates are named")) } else { Ok(None) };
@@ -263,11 +263,11 @@ mod tests {
     use super::*;
 
     fn described(url: &str) -> String {
-        Address::parse(url).unwrap().describe()
+        EtcdAddress::parse(url).unwrap().describe()
     }
 
     fn refusal(url: &str) -> String {
-        Address::parse(url).map(drop).unwrap_err().to_string()
+        EtcdAddress::parse(url).map(drop).unwrap_err().to_string()
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
         ] {
             assert_eq!(described(url), is, "{url}");
         }
-        let space = Address::parse("etcd://h/shop/one").unwrap().space;
+        let space = EtcdAddress::parse("etcd://h/shop/one").unwrap().space;
         assert_eq!(space.key(b"k"), b"shop/one/k");
     }
 
@@ -308,7 +308,7 @@ mod tests {
             let refused = refusal(url);
             assert!(refused.contains(said) && !refused.contains("secret"), "{url}: {refused}");
         }
-        let shown = format!("{:?}", Address::parse("etcd://u:secret@h/p").unwrap());
+        let shown = format!("{:?}", EtcdAddress::parse("etcd://u:secret@h/p").unwrap());
         assert!(!shown.contains("secret"), "{shown}");
     }
 
@@ -320,10 +320,10 @@ mod tests {
         std::fs::write(empty.path(), pem(b"any")).unwrap();
         assert!(refusal(&format!("etcd://h?ca={path}&cert={path}")).contains("come together"));
         assert!(refusal(&format!("etcd://h?ca={path}&key={path}")).contains("come together"));
-        assert!(Address::parse(&format!("etcd://h?ca={path}")).unwrap().is_encrypted());
-        assert!(!Address::parse("etcd://h").unwrap().is_encrypted());
+        assert!(EtcdAddress::parse(&format!("etcd://h?ca={path}")).unwrap().is_encrypted());
+        assert!(!EtcdAddress::parse("etcd://h").unwrap().is_encrypted());
         for half in ["cert", "key"] {
-            assert!(Address::parse(&format!("etcd://h?{half}={path}")).is_err(), "never in clear text");
+            assert!(EtcdAddress::parse(&format!("etcd://h?{half}={path}")).is_err(), "never in clear text");
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
         if rustls_native_certs::load_native_certs().certs.is_empty() {
             assert!(refusal("etcd://h?tls=on").contains("the system has no certificates"));
         } else {
-            assert!(Address::parse("etcd://h?tls=on").unwrap().is_encrypted());
+            assert!(EtcdAddress::parse("etcd://h?tls=on").unwrap().is_encrypted());
         }
     }
 
@@ -351,7 +351,7 @@ mod tests {
         const INSIDE: &str = "CALLSIGN_TEST_ETCD_PASSWORD";
         if std::env::var_os(INSIDE).is_some() {
             for (url, expected) in [("etcd://u@h", "environment's"), ("etcd://u:said@h", "said")] {
-                assert_eq!(Address::parse(url).unwrap().user.unwrap().password, expected);
+                assert_eq!(EtcdAddress::parse(url).unwrap().user.unwrap().password, expected);
             }
             return;
         }
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn as_many_operations_as_servers_take_by_default_may_be_asked_for_and_two_are_the_stores_own() {
-        let checks = |url: &str| Address::parse(url).unwrap().limits().checks;
+        let checks = |url: &str| EtcdAddress::parse(url).unwrap().limits().checks;
         assert_eq!(checks("etcd://h/p"), Some(126));
         assert_eq!(checks("etcd://h/p?operations=128"), Some(126));
         assert_eq!(checks("etcd://h/p?operations=129"), Some(127));

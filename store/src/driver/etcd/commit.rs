@@ -12,8 +12,8 @@ use std::{
 use tokio::time::timeout;
 
 use super::{
-    ANSWER_TIMEOUT, Shared,
-    member::{NotConnected, Session},
+    ANSWER_TIMEOUT, EtcdShared,
+    member::{EtcdNotConnected, EtcdSession},
     plan::{self, Plan},
     trouble::{Meaning, in_words, meaning},
 };
@@ -26,7 +26,7 @@ use crate::{
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What came of one attempt.
-enum Attempt {
+enum EtcdAttempt {
     Done(CommitOutcome),
     /// Nothing was changed, and nothing will be, for this reason; another attempt may do better.
     Again(String),
@@ -54,7 +54,11 @@ impl Places {
 }
 
 /// Commits a transaction. Waits, and tries again, until the deadline; an attempt that is under way then is waited for.
-pub(super) async fn commit(shared: &Shared, transaction: &Transaction, deadline: Instant) -> CommitOutcome {
+pub(super) async fn commit(
+    shared: &EtcdShared,
+    transaction: &Transaction,
+    deadline: Instant,
+) -> CommitOutcome {
     // Appends of one process take turns: two of them would only overtake each other.
     let _turn = if plan::appends(transaction) {
         let turn = shared.places.turn.clone().lock_owned();
@@ -78,11 +82,11 @@ pub(super) async fn commit(shared: &Shared, transaction: &Transaction, deadline:
             Err(broken) => return CommitOutcome::TooLarge(broken),
         };
         let why = match attempt(shared, &session, plan).await {
-            Attempt::Done(outcome) => {
+            EtcdAttempt::Done(outcome) => {
                 shared.failures().answered(&outcome);
                 return outcome;
             }
-            Attempt::Unknown(why) => {
+            EtcdAttempt::Unknown(why) => {
                 shared.failures().note(&why);
                 // A transaction without writes has nothing whose outcome could be unknown.
                 if transaction.writes.is_empty() {
@@ -90,8 +94,8 @@ pub(super) async fn commit(shared: &Shared, transaction: &Transaction, deadline:
                 }
                 return CommitOutcome::Unknown;
             }
-            Attempt::Overtaken => "others append all the time".to_owned(),
-            Attempt::Again(why) => {
+            EtcdAttempt::Overtaken => "others append all the time".to_owned(),
+            EtcdAttempt::Again(why) => {
                 tokio::time::sleep(RETRY_PAUSE.mul_f64(rand::random_range(0.25..1.0))).await;
                 why
             }
@@ -102,29 +106,29 @@ pub(super) async fn commit(shared: &Shared, transaction: &Transaction, deadline:
     }
 }
 
-async fn attempt(shared: &Shared, session: &Session, plan: Plan) -> Attempt {
+async fn attempt(shared: &EtcdShared, session: &EtcdSession, plan: Plan) -> EtcdAttempt {
     let Plan { request, place } = plan;
     let answer = match timeout(ANSWER_TIMEOUT, session.call(request)).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(status)) => {
             let why = in_words(&status);
             return match meaning(&status) {
-                Meaning::Refused => Attempt::Done(CommitOutcome::Unavailable(why)),
+                Meaning::Refused => EtcdAttempt::Done(CommitOutcome::Unavailable(why)),
                 // A second token was of no use either.
-                Meaning::Token => Attempt::Again(why),
+                Meaning::Token => EtcdAttempt::Again(why),
                 Meaning::Again => {
                     session.give_up();
-                    Attempt::Again(why)
+                    EtcdAttempt::Again(why)
                 }
                 Meaning::Unknown => {
                     session.give_up();
-                    Attempt::Unknown(why)
+                    EtcdAttempt::Unknown(why)
                 }
             };
         }
         Err(_) => {
             session.give_up();
-            return Attempt::Unknown(NotConnected::Silent.to_string());
+            return EtcdAttempt::Unknown(EtcdNotConnected::Silent.to_string());
         }
     };
     let version = Version(answer.revision().unsigned_abs());
@@ -133,19 +137,19 @@ async fn attempt(shared: &Shared, session: &Session, plan: Plan) -> Attempt {
         if let Some(place) = place {
             shared.places.saw(Some(place));
         }
-        return Attempt::Done(CommitOutcome::Committed(version));
+        return EtcdAttempt::Done(CommitOutcome::Committed(version));
     }
     if answer.value(0) != Some(session.place.identity.as_slice()) {
         session.give_up();
-        return Attempt::Done(CommitOutcome::Unavailable(NotConnected::Replaced.to_string()));
+        return EtcdAttempt::Done(CommitOutcome::Unavailable(EtcdNotConnected::Replaced.to_string()));
     }
     // Not before it is known whose revision that is.
     session.place.newest.saw(version);
-    let Some(place) = place else { return Attempt::Done(CommitOutcome::Conflict) };
+    let Some(place) = place else { return EtcdAttempt::Done(CommitOutcome::Conflict) };
     let taken = answer.value(1).and_then(|value| value.try_into().ok()).map(u64::from_be_bytes);
     if taken.map_or(1, |taken| taken + 1) == place {
-        return Attempt::Done(CommitOutcome::Conflict);
+        return EtcdAttempt::Done(CommitOutcome::Conflict);
     }
     shared.places.saw(taken);
-    Attempt::Overtaken
+    EtcdAttempt::Overtaken
 }

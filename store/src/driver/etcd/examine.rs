@@ -11,9 +11,9 @@ use tonic::Status;
 
 use super::{
     READ_TIMEOUT,
-    address::Address,
+    address::EtcdAddress,
     layout::is_refused,
-    member::{Member as Connection, NotConnected},
+    member::{EtcdNotConnected, MemberClient as Connection},
     trouble::{in_words, is_compacted},
     wire::{
         AlarmMember, AlarmRequest, Member, MemberListRequest, RangeRequest, StatusRequest, StatusResponse,
@@ -31,7 +31,7 @@ const NO_SPACE: i32 = 1;
 
 /// What the members say.
 #[derive(Clone, Debug)]
-struct Facts {
+struct ClusterFacts {
     is_encrypted: bool,
     /// Of each member of the URL, what it says of itself, or why it says nothing.
     members: Vec<(String, Result<StatusResponse, String>)>,
@@ -47,14 +47,14 @@ struct Facts {
 
 /// Looks at the cluster that a URL names.
 pub(crate) fn examine(url: &str) -> Vec<Finding> {
-    let address = match Address::parse(url) {
+    let address = match EtcdAddress::parse(url) {
         Ok(address) => address,
         Err(error) => return vec![(&error).into()],
     };
     found(look(&address))
 }
 
-async fn look(address: &Address) -> Vec<Finding> {
+async fn look(address: &EtcdAddress) -> Vec<Finding> {
     let described = address.describe();
     let mut members = Vec::new();
     let mut asked = None;
@@ -68,7 +68,7 @@ async fn look(address: &Address) -> Vec<Finding> {
                 }
                 said
             }
-            Err(NotConnected::Said(status)) if is_refused(&status) => {
+            Err(EtcdNotConnected::Said(status)) if is_refused(&status) => {
                 refused = Some(in_words(&status));
                 Err(in_words(&status))
             }
@@ -103,22 +103,22 @@ async fn look(address: &Address) -> Vec<Finding> {
     }
 }
 
-async fn status_of(connection: &Connection, address: &Address) -> Result<StatusResponse, String> {
+async fn status_of(connection: &Connection, address: &EtcdAddress) -> Result<StatusResponse, String> {
     let asked = timeout(READ_TIMEOUT, connection.call(address, StatusRequest {})).await;
     match asked {
         Ok(Ok(status)) => Ok(status),
         // It is there, and has nothing to say of who leads; that is what is wrong with it.
         Ok(Err(status)) if status.message() == "etcdserver: no leader" => Ok(StatusResponse::default()),
         Ok(Err(status)) => Err(in_words(&status)),
-        Err(_) => Err(NotConnected::Silent.to_string()),
+        Err(_) => Err(EtcdNotConnected::Silent.to_string()),
     }
 }
 
 async fn ask(
     connection: &Connection,
-    address: &Address,
+    address: &EtcdAddress,
     members: Vec<(String, Result<StatusResponse, String>)>,
-) -> Result<Facts, String> {
+) -> Result<ClusterFacts, String> {
     let said = members.iter().find_map(|(_, said)| said.as_ref().ok()).cloned().unwrap_or_default();
     let revision = said.header.as_ref().map_or(0, |header| header.revision);
     // Who may do nothing but use keys is told nothing by some versions; the rest is found out all the same.
@@ -139,7 +139,7 @@ async fn ask(
         quota => Some(quota),
     };
     let is_encrypted = address.is_encrypted();
-    Ok(Facts { is_encrypted, members, list, alarms, quota, revision, is_compacted })
+    Ok(ClusterFacts { is_encrypted, members, list, alarms, quota, revision, is_compacted })
 }
 
 async fn within<T>(asked: impl Future<Output = Result<T, Status>>) -> Option<T> {
@@ -164,7 +164,7 @@ fn quota_in(metrics: &str) -> Option<i64> {
     Some(bytes as i64).filter(|bytes| *bytes > 0)
 }
 
-fn judge(described: &str, facts: &Facts) -> Vec<Finding> {
+fn judge(described: &str, facts: &ClusterFacts) -> Vec<Finding> {
     let mut findings = vec![reach(described, facts), version(facts)];
     findings.extend([quorum(facts), leader(facts), durability(facts), space(facts), compaction(facts)]);
     findings.push(Finding::new(
@@ -175,11 +175,11 @@ fn judge(described: &str, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn up(facts: &Facts) -> impl Iterator<Item = (&str, &StatusResponse)> {
+fn up(facts: &ClusterFacts) -> impl Iterator<Item = (&str, &StatusResponse)> {
     facts.members.iter().filter_map(|(name, said)| Some((name.as_str(), said.as_ref().ok()?)))
 }
 
-fn reach(described: &str, facts: &Facts) -> Finding {
+fn reach(described: &str, facts: &ClusterFacts) -> Finding {
     let encrypted = if facts.is_encrypted { "encrypted" } else { "not encrypted" };
     let down: Vec<_> = facts
         .members
@@ -194,7 +194,7 @@ fn reach(described: &str, facts: &Facts) -> Finding {
         .advise("see that this member runs, or leave it out of the URL")
 }
 
-fn version(facts: &Facts) -> Finding {
+fn version(facts: &ClusterFacts) -> Finding {
     let versions: BTreeMap<&str, &str> = up(facts)
         .filter(|(_, said)| !said.version.is_empty())
         .map(|(n, said)| (said.version.as_str(), n))
@@ -219,7 +219,7 @@ fn version(facts: &Facts) -> Finding {
     Finding::new("version", Verdict::Ok, said)
 }
 
-fn quorum(facts: &Facts) -> Finding {
+fn quorum(facts: &ClusterFacts) -> Finding {
     let voters = facts.list.iter().filter(|member| !member.is_learner).count();
     if voters == 0 {
         return Finding::new("quorum", Verdict::Warning, "the members were not told to this user")
@@ -239,7 +239,7 @@ fn quorum(facts: &Facts) -> Finding {
     }
 }
 
-fn durability(facts: &Facts) -> Finding {
+fn durability(facts: &ClusterFacts) -> Finding {
     let said = match facts.list.iter().filter(|member| !member.is_learner).count() {
         1 => "commits are on the disk of one member before they are answered".to_owned(),
         _ => "commits are on the disks of a majority before they are answered".to_owned(),
@@ -247,7 +247,7 @@ fn durability(facts: &Facts) -> Finding {
     Finding::new("durability", Verdict::Ok, said)
 }
 
-fn leader(facts: &Facts) -> Finding {
+fn leader(facts: &ClusterFacts) -> Finding {
     let without: Vec<_> = up(facts).filter(|(_, said)| said.leader == 0).map(|(name, _)| name).collect();
     if without.is_empty() {
         return Finding::new("leader", Verdict::Ok, "the members have a leader");
@@ -262,7 +262,7 @@ fn leader(facts: &Facts) -> Finding {
 }
 
 #[allow(clippy::cast_precision_loss)] // for people
-fn space(facts: &Facts) -> Finding {
+fn space(facts: &ClusterFacts) -> Finding {
     let names: Vec<_> = facts
         .alarms
         .iter()
@@ -295,7 +295,7 @@ fn space(facts: &Facts) -> Finding {
         .advise("compact and defragment, or raise --quota-backend-bytes")
 }
 
-fn compaction(facts: &Facts) -> Finding {
+fn compaction(facts: &ClusterFacts) -> Finding {
     let never = facts.is_compacted == Some(false);
     match facts.is_compacted {
         None => {
@@ -329,8 +329,8 @@ mod tests {
         Member { id, name: format!("m{id}"), client_urls: vec![], is_learner: false }
     }
 
-    fn fine() -> Facts {
-        Facts {
+    fn fine() -> ClusterFacts {
+        ClusterFacts {
             is_encrypted: true,
             members: ["a:1", "b:2", "c:3"].map(|name| (name.to_owned(), Ok(status(|_| ())))).into(),
             list: (1..=3).map(member).collect(),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     /// What is not well: the checks, and what may be concluded.
-    fn found(change: impl Fn(&mut Facts)) -> Vec<(&'static str, Verdict)> {
+    fn found(change: impl Fn(&mut ClusterFacts)) -> Vec<(&'static str, Verdict)> {
         let mut facts = fine();
         change(&mut facts);
         let findings = judge("etcd://a/p", &facts);
@@ -365,18 +365,18 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_is_said_by_its_name() {
         use Verdict::{No, Unknown, Warning};
-        let one = |f: &mut Facts, change: &dyn Fn(&mut StatusResponse)| {
+        let one = |f: &mut ClusterFacts, change: &dyn Fn(&mut StatusResponse)| {
             f.members[1].1 = Ok(status(change));
         };
         assert_eq!(found(|f| f.members[2].1 = Err("it is away".to_owned())), [("reach", Warning)]);
         assert_eq!(found(|f| one(f, &|s| s.version = "3.3.27".to_owned())), [("version", No)]);
         assert_eq!(found(|f| one(f, &|s| s.version = "3.5.9".to_owned())), [("version", Warning)]);
         assert_eq!(found(|f| one(f, &|s| s.leader = 0)), [("leader", Warning)]);
-        let nobody = |f: &mut Facts| {
+        let nobody = |f: &mut ClusterFacts| {
             f.members.iter_mut().for_each(|(_, said)| *said = Ok(status(|s| s.leader = 0)));
         };
         assert_eq!(found(nobody), [("leader", No)]);
-        let unsaid = |f: &mut Facts| {
+        let unsaid = |f: &mut ClusterFacts| {
             f.members.iter_mut().for_each(|(_, said)| *said = Ok(status(|s| s.version.clear())));
         };
         assert_eq!(found(unsaid), [("version", Unknown)]);
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(found(|f| f.list.clear()), [("quorum", Warning)]);
         let learner = Member { is_learner: true, ..member(4) };
         assert!(found(|f| f.list.push(learner.clone())).is_empty(), "it has no vote");
-        let disks = |list: Vec<Member>| judge("etcd://a/p", &Facts { list, ..fine() })[4].said.clone();
+        let disks = |list: Vec<Member>| judge("etcd://a/p", &ClusterFacts { list, ..fine() })[4].said.clone();
         assert!(disks(vec![member(1), learner]).contains("the disk of one member"));
         assert!(disks(vec![member(1), member(2)]).contains("the disks of a majority"));
         for alarm in [NO_SPACE, 2] {
@@ -394,7 +394,8 @@ mod tests {
         assert_eq!(found(|f| one(f, &|s| s.db_size = 900)), [("space", Warning)]);
         assert!(found(|f| one(f, &|s| s.db_size = 700)).is_empty());
         assert_eq!(found(|f| f.revision = NEVER_COMPACTED + 1), [("compaction", Warning)]);
-        let compacted = |f: &mut Facts| (f.revision, f.is_compacted) = (NEVER_COMPACTED + 1, Some(true));
+        let compacted =
+            |f: &mut ClusterFacts| (f.revision, f.is_compacted) = (NEVER_COMPACTED + 1, Some(true));
         assert!(found(compacted).is_empty());
         assert_eq!(found(|f| f.is_compacted = None), [("compaction", Warning)]);
     }
@@ -418,7 +419,7 @@ mod tests {
     #[test]
     fn an_alarm_is_told_with_the_member_that_raised_it() {
         let said = |member, alarm| {
-            let facts = Facts { alarms: vec![AlarmMember { member, alarm }], ..fine() };
+            let facts = ClusterFacts { alarms: vec![AlarmMember { member, alarm }], ..fine() };
             judge("etcd://a/p", &facts)[5].said.clone()
         };
         assert_eq!(said(2, NO_SPACE), "alarm at m2: NOSPACE: nothing more is taken");

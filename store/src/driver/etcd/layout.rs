@@ -6,8 +6,8 @@ use tokio::time::timeout;
 use tonic::Status;
 
 use super::{
-    address::Address,
-    member::{Member, NotConnected, PROBE},
+    address::EtcdAddress,
+    member::{EtcdNotConnected, MemberClient, PROBE},
     trouble,
     wire::{Compare, PutRequest, RangeRequest, Request, TxnRequest},
 };
@@ -19,19 +19,22 @@ const LAYOUT: i32 = 1;
 /// How long a cluster that is just starting, or electing, is waited for.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-fn read(address: &Address) -> Request {
+fn read(address: &EtcdAddress) -> Request {
     Request::Range(RangeRequest { key: address.space.layout(), ..RangeRequest::default() })
 }
 
 /// The row, and the version at which it was read. A member that the others have left behind does not answer.
-pub(super) async fn look(member: &Member, address: &Address) -> Result<(Option<Vec<u8>>, Version), Status> {
+pub(super) async fn look(
+    member: &MemberClient,
+    address: &EtcdAddress,
+) -> Result<(Option<Vec<u8>>, Version), Status> {
     let looked = TxnRequest { success: vec![read(address).into()], ..TxnRequest::default() };
     let answer = member.call(address, looked).await?;
     Ok((answer.value(0).map(<[u8]>::to_vec), Version(answer.revision().unsigned_abs())))
 }
 
 /// The row, which is made if it is missing.
-async fn note(member: &Member, address: &Address) -> Result<Vec<u8>, Status> {
+async fn note(member: &MemberClient, address: &EtcdAddress) -> Result<Vec<u8>, Status> {
     if let (Some(noted), _) = look(member, address).await? {
         return Ok(noted);
     }
@@ -49,10 +52,10 @@ async fn note(member: &Member, address: &Address) -> Result<Vec<u8>, Status> {
 }
 
 /// Sees to it that the row is there, at any member, and says what it holds.
-pub(super) async fn prepare(address: &Address) -> Result<Vec<u8>, OpenError> {
+pub(super) async fn prepare(address: &EtcdAddress) -> Result<Vec<u8>, OpenError> {
     let deadline = Instant::now() + START_TIMEOUT;
     let identity = loop {
-        let mut why = NotConnected::Silent;
+        let mut why = EtcdNotConnected::Silent;
         let mut found = None;
         for name in &address.members {
             match at(address, name).await {
@@ -60,7 +63,7 @@ pub(super) async fn prepare(address: &Address) -> Result<Vec<u8>, OpenError> {
                     found = Some(identity);
                     break;
                 }
-                Err(NotConnected::Said(status)) if is_refused(&status) => {
+                Err(EtcdNotConnected::Said(status)) if is_refused(&status) => {
                     return Err(refused(address, &status));
                 }
                 Err(error) => why = error,
@@ -80,12 +83,12 @@ pub(super) async fn prepare(address: &Address) -> Result<Vec<u8>, OpenError> {
     }
 }
 
-async fn at(address: &Address, name: &str) -> Result<Vec<u8>, NotConnected> {
-    let member = Member::connect(address, name).await?;
+async fn at(address: &EtcdAddress, name: &str) -> Result<Vec<u8>, EtcdNotConnected> {
+    let member = MemberClient::connect(address, name).await?;
     match timeout(PROBE * 2, note(&member, address)).await {
-        Ok(noted) => noted.map_err(NotConnected::Said),
+        Ok(noted) => noted.map_err(EtcdNotConnected::Said),
         // It may have been noted nevertheless; whoever asks again reads it.
-        Err(_) => Err(NotConnected::Silent),
+        Err(_) => Err(EtcdNotConnected::Silent),
     }
 }
 
@@ -95,7 +98,7 @@ pub(super) fn is_refused(status: &Status) -> bool {
         && (trouble::meaning(status) == trouble::Meaning::Refused || trouble::is_out_of_space(status))
 }
 
-pub(super) fn refused(address: &Address, status: &Status) -> OpenError {
+pub(super) fn refused(address: &EtcdAddress, status: &Status) -> OpenError {
     OpenError::Server { url: address.describe(), cause: trouble::in_words(status) }
 }
 

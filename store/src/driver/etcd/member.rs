@@ -18,7 +18,7 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 use super::{
-    address::Address,
+    address::EtcdAddress,
     trouble::{self, Meaning, in_words},
     wire::{AuthenticateRequest, Call, WATCH, WatchRequest, WatchResponse},
 };
@@ -33,8 +33,8 @@ const MOST_ANSWER: usize = 256 << 20;
 pub(super) const PROBE: Duration = Duration::from_secs(1);
 
 /// The store that was opened.
-pub(super) struct Place {
-    pub(super) address: Address,
+pub(super) struct EtcdPlace {
+    pub(super) address: EtcdAddress,
     /// What its layout's row holds.
     pub(super) identity: Vec<u8>,
     pub(super) newest: Newest,
@@ -42,16 +42,16 @@ pub(super) struct Place {
     pub(super) supervisor: Supervisor,
 }
 
-impl Place {
+impl EtcdPlace {
     /// Call it inside the store's runtime.
-    pub(super) fn new(address: Address, identity: Vec<u8>) -> Self {
+    pub(super) fn new(address: EtcdAddress, identity: Vec<u8>) -> Self {
         let (newest, supervisor) = (Newest::default(), Supervisor::of("the store in etcd"));
         Self { address, identity, newest, supervisor }
     }
 }
 
 /// One member, spoken to with the user's token.
-pub(super) struct Member {
+pub(super) struct MemberClient {
     pub(super) name: String,
     channel: Channel,
     token: Mutex<Option<MetadataValue<Ascii>>>,
@@ -59,19 +59,20 @@ pub(super) struct Member {
     renewing: tokio::sync::Mutex<()>,
 }
 
-impl Member {
+impl MemberClient {
     /// Connects to a member. Nothing is asked of it but a token, where the URL has a user.
-    pub(super) async fn connect(address: &Address, name: &str) -> Result<Self, NotConnected> {
+    pub(super) async fn connect(address: &EtcdAddress, name: &str) -> Result<Self, EtcdNotConnected> {
         let connecting = async {
-            let endpoint = address.endpoint(name).map_err(|error| NotConnected::from_client(&error))?;
-            endpoint.connect().await.map_err(|error| NotConnected::from_client(&error))
+            let endpoint = address.endpoint(name).map_err(|error| EtcdNotConnected::from_client(&error))?;
+            endpoint.connect().await.map_err(|error| EtcdNotConnected::from_client(&error))
         };
-        let channel =
-            timeout(super::address::CONNECT * 2, connecting).await.map_err(|_| NotConnected::Silent)??;
+        let channel = timeout(super::address::CONNECT * 2, connecting)
+            .await
+            .map_err(|_| EtcdNotConnected::Silent)??;
         let (token, renewing) = (Mutex::default(), tokio::sync::Mutex::default());
         let member = Self { name: name.to_owned(), channel, token, renewing };
         let asked = timeout(PROBE * 2, member.renew(address, None));
-        asked.await.map_err(|_| NotConnected::Silent)?.map_err(NotConnected::Said)?;
+        asked.await.map_err(|_| EtcdNotConnected::Silent)?.map_err(EtcdNotConnected::Said)?;
         Ok(member)
     }
 
@@ -80,7 +81,7 @@ impl Member {
     }
 
     /// Asks for a token, unless there is another one than the one that was of no use.
-    async fn renew(&self, address: &Address, spent: Option<&MetadataValue<Ascii>>) -> Result<(), Status> {
+    async fn renew(&self, address: &EtcdAddress, spent: Option<&MetadataValue<Ascii>>) -> Result<(), Status> {
         let Some(user) = &address.user else { return Ok(()) };
         let _one_at_a_time = self.renewing.lock().await;
         let now = self.token();
@@ -115,7 +116,7 @@ impl Member {
     /// Sends a request. Once more, with another token, if etcd says that it did nothing for the token's sake; never otherwise.
     pub(super) async fn call<C: Call + Clone>(
         &self,
-        address: &Address,
+        address: &EtcdAddress,
         request: C,
     ) -> Result<C::Answer, Status> {
         let token = self.token();
@@ -155,16 +156,16 @@ fn with_metadata<T>(body: T, token: Option<MetadataValue<Ascii>>) -> Request<T> 
 }
 
 /// A connection that works.
-pub(super) struct Session {
-    pub(super) member: Member,
-    pub(super) place: Arc<Place>,
+pub(super) struct EtcdSession {
+    pub(super) member: MemberClient,
+    pub(super) place: Arc<EtcdPlace>,
     /// The version of the store when it was made.
     pub(super) began_at: Version,
     broken: Notify,
 }
 
-impl Session {
-    pub(super) fn of(member: Member, place: Arc<Place>, began_at: Version) -> Self {
+impl EtcdSession {
+    pub(super) fn of(member: MemberClient, place: Arc<EtcdPlace>, began_at: Version) -> Self {
         Self { member, place, began_at, broken: Notify::new() }
     }
 
@@ -185,7 +186,7 @@ impl Session {
 
 /// Why there is no connection.
 #[derive(Debug)]
-pub(super) enum NotConnected {
+pub(super) enum EtcdNotConnected {
     /// The member, or the client, said so.
     Said(Status),
     /// There is no way to the member.
@@ -198,13 +199,13 @@ pub(super) enum NotConnected {
     Replaced,
 }
 
-impl NotConnected {
+impl EtcdNotConnected {
     fn from_client(error: &tonic::transport::Error) -> Self {
         Self::Client(in_full(error).to_string())
     }
 }
 
-impl fmt::Display for NotConnected {
+impl fmt::Display for EtcdNotConnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Said(status) => f.write_str(&in_words(status)),

@@ -10,7 +10,7 @@ use prost::Message;
 
 use super::{
     LIMITS, MOST_REQUEST,
-    address::Address,
+    address::EtcdAddress,
     space::Space,
     wire::{Compare, DeleteRangeRequest, PutRequest, RangeRequest, Request, TxnRequest},
 };
@@ -32,7 +32,7 @@ pub(super) fn appends(transaction: &Transaction) -> bool {
 /// The request for a transaction, or which limit it breaks. `taken` is the place that the last append of all took, where
 /// one is needed; `None`: no place was taken yet.
 pub(super) fn plan(
-    address: &Address,
+    address: &EtcdAddress,
     identity: &[u8],
     transaction: &Transaction,
     taken: Option<u64>,
@@ -172,8 +172,8 @@ mod tests {
 
     const IDENTITY: &[u8] = b"1 00";
 
-    fn address() -> Address {
-        Address::parse("etcd://h/p").unwrap()
+    fn address() -> EtcdAddress {
+        EtcdAddress::parse("etcd://h/p").unwrap()
     }
 
     fn space() -> Space {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_transaction_may_have_as_many_checks_as_the_store_says_also_if_it_appends() {
         for url in ["etcd://h/p", "etcd://h/p?operations=300"] {
-            let address = Address::parse(url).unwrap();
+            let address = EtcdAddress::parse(url).unwrap();
             let most = address.limits().checks.unwrap();
             let append = Transaction::new().append(key("q"), vec![]);
             let all = (0..most).fold(append, |all, n| all.check(key(&n.to_string()), None));
@@ -290,7 +290,7 @@ mod tests {
         let many = TooLarge { what: Piece::Operations, size: 129, limit: 128 };
         assert_eq!(refusal(&puts(MOST_OPERATIONS + 1)), many);
         assert_eq!(refusal(&checks(MOST_OPERATIONS)), many, "which store it is, is a comparison too");
-        let raised = Address::parse("etcd://h/p?operations=129").unwrap();
+        let raised = EtcdAddress::parse("etcd://h/p?operations=129").unwrap();
         assert!(plan(&raised, IDENTITY, &puts(129), None).is_ok(), "the servers take as many");
         assert_eq!(many.to_string(), "a transaction of 129 operations, the store takes 128");
 

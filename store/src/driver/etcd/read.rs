@@ -6,8 +6,8 @@ use tokio::time::timeout;
 use tonic::Status;
 
 use super::{
-    MOST_OPERATIONS, READ_TIMEOUT, Shared,
-    member::{NotConnected, Session},
+    EtcdShared, MOST_OPERATIONS, READ_TIMEOUT,
+    member::{EtcdNotConnected, EtcdSession},
     trouble::{self, in_words},
     wire::{RangeRequest, Request, RequestOp, TxnRequest},
 };
@@ -25,7 +25,7 @@ pub(super) enum Failed {
 
 /// Reads, and asks again, also other members, until the deadline.
 pub(super) async fn read(
-    shared: &Shared,
+    shared: &EtcdShared,
     reads: &[Read],
     deadline: Instant,
 ) -> Result<ReadResult, StoreError> {
@@ -46,7 +46,7 @@ pub(super) async fn read(
 }
 
 /// One transaction for as many reads as it takes; the next ones at the revision of the first.
-async fn attempt(session: &Session, reads: &[Read]) -> Result<ReadResult, Failed> {
+async fn attempt(session: &EtcdSession, reads: &[Read]) -> Result<ReadResult, Failed> {
     let mut result = ReadResult { version: Version(0), answers: vec![Vec::new(); reads.len()] };
     let space = &session.place.address.space;
     let asked: Vec<(usize, RangeRequest)> =
@@ -59,7 +59,7 @@ async fn attempt(session: &Session, reads: &[Read]) -> Result<ReadResult, Failed
         let answer = ask(session, TxnRequest { success, ..TxnRequest::default() }).await?;
         if answer.value(0) != Some(session.place.identity.as_slice()) {
             session.give_up();
-            return Err(Failed::Refused(NotConnected::Replaced.to_string()));
+            return Err(Failed::Refused(EtcdNotConnected::Replaced.to_string()));
         }
         if revision == 0 {
             result.version = Version(answer.revision().unsigned_abs());
@@ -78,7 +78,7 @@ async fn attempt(session: &Session, reads: &[Read]) -> Result<ReadResult, Failed
 }
 
 /// The row that says which store it is, and what is asked for. `revision` 0 is the newest.
-fn operations(session: &Session, part: &[(usize, RangeRequest)], revision: i64) -> Vec<RequestOp> {
+fn operations(session: &EtcdSession, part: &[(usize, RangeRequest)], revision: i64) -> Vec<RequestOp> {
     let layout = RangeRequest { key: session.place.address.space.layout(), ..RangeRequest::default() };
     let asked = part.iter().map(|(_, range)| range.clone());
     let at = |range| Request::Range(RangeRequest { revision, ..range }).into();
@@ -86,7 +86,7 @@ fn operations(session: &Session, part: &[(usize, RangeRequest)], revision: i64) 
 }
 
 /// What to ask etcd for; nothing where the answer is empty whatever is stored.
-fn range(session: &Session, read: &Read) -> Option<RangeRequest> {
+fn range(session: &EtcdSession, read: &Read) -> Option<RangeRequest> {
     let space = &session.place.address.space;
     match read {
         Read::Key(key) => Some(RangeRequest { key: space.key(key), ..RangeRequest::default() }),
@@ -102,7 +102,10 @@ fn range(session: &Session, read: &Read) -> Option<RangeRequest> {
 }
 
 /// Sends what only reads.
-pub(super) async fn ask(session: &Session, request: TxnRequest) -> Result<super::wire::TxnResponse, Failed> {
+pub(super) async fn ask(
+    session: &EtcdSession,
+    request: TxnRequest,
+) -> Result<super::wire::TxnResponse, Failed> {
     match timeout(READ_TIMEOUT, session.call(request)).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(status)) => {
@@ -118,7 +121,7 @@ pub(super) async fn ask(session: &Session, request: TxnRequest) -> Result<super:
         }
         Err(_) => {
             session.give_up();
-            Err(Failed::Again(NotConnected::Silent.to_string()))
+            Err(Failed::Again(EtcdNotConnected::Silent.to_string()))
         }
     }
 }

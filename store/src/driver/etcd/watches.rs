@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     MOST_OPERATIONS, SLOW_LOOK,
-    member::Session,
+    member::EtcdSession,
     read,
     space::Space,
     trouble::in_words,
@@ -44,7 +44,7 @@ type Ended = oneshot::Sender<Result<(), StoreError>>;
 pub(super) enum Event {
     Watch(Key, Version, Ended),
     /// There is a connection.
-    Up(Arc<Session>),
+    Up(Arc<EtcdSession>),
     /// There is none.
     Down,
     /// Something came on the stream of this number.
@@ -238,7 +238,7 @@ impl Book {
 }
 
 /// Looks after the watches.
-pub(super) struct Keeper {
+pub(super) struct EtcdKeeper {
     book: Book,
     events: mpsc::UnboundedSender<Event>,
     stream: Option<Stream>,
@@ -249,7 +249,7 @@ pub(super) struct Keeper {
 
 /// A stream to a member.
 struct Stream {
-    session: Arc<Session>,
+    session: Arc<EtcdSession>,
     wishes: wishes::UnboundedSender<WatchRequest>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -260,7 +260,7 @@ impl Drop for Stream {
     }
 }
 
-impl Keeper {
+impl EtcdKeeper {
     pub(super) fn new(space: Space, events: mpsc::UnboundedSender<Event>) -> Self {
         Self { book: Book::new(space), events, stream: None, number: 0, last_look: Instant::now() }
     }
@@ -327,7 +327,7 @@ impl Keeper {
         }
     }
 
-    fn open(&mut self, session: Arc<Session>) {
+    fn open(&mut self, session: Arc<EtcdSession>) {
         self.number += 1;
         let (number, events) = (self.number, self.events.clone());
         let (wishes, asked) = wishes::unbounded();
@@ -358,7 +358,7 @@ impl Keeper {
 
 /// Passes on what comes on a stream. Says why it ended.
 async fn listen(
-    session: &Session,
+    session: &EtcdSession,
     asked: wishes::UnboundedReceiver<WatchRequest>,
     pass_on: impl Fn(WatchResponse) -> bool,
 ) -> String {
@@ -380,7 +380,7 @@ async fn listen(
 }
 
 /// When each key was last changed, and the revision at which that is so.
-async fn look_at(session: &Session, keys: &[Key]) -> Result<(u64, Vec<Option<u64>>), String> {
+async fn look_at(session: &EtcdSession, keys: &[Key]) -> Result<(u64, Vec<Option<u64>>), String> {
     let space = &session.place.address.space;
     let only = |key: &Key| {
         Request::Range(RangeRequest { key: space.key(key), keys_only: true, ..RangeRequest::default() })

@@ -9,13 +9,13 @@ use futures::future::join_all;
 
 use super::{
     LIMITS, OPERATION_TIMEOUT, Shared, fence, read,
-    trouble::{self, Meaning, in_words},
+    trouble::{self, FdbMeaning, in_words},
     version,
 };
 use crate::core::transaction::{CommitOutcome, Limits, Piece, TooLarge, Transaction, Write};
 
 /// What came of one attempt.
-enum Attempt {
+enum FdbAttempt {
     Done(CommitOutcome),
     /// Nothing was changed, and nothing will be; another attempt may do better. The outcome is for whoever has no time
     /// for one.
@@ -36,10 +36,10 @@ pub(super) async fn commit(shared: &Shared, transaction: Transaction) -> CommitO
             attempt(shared, &transaction, pin.take(), deadline).await
         };
         match attempt {
-            Attempt::Done(CommitOutcome::Unknown) => return CommitOutcome::Unknown,
-            Attempt::Done(outcome) => return told(shared, outcome),
-            Attempt::Again(outcome) if Instant::now() >= deadline => return told(shared, outcome),
-            Attempt::Again(_) => {}
+            FdbAttempt::Done(CommitOutcome::Unknown) => return CommitOutcome::Unknown,
+            FdbAttempt::Done(outcome) => return told(shared, outcome),
+            FdbAttempt::Again(outcome) if Instant::now() >= deadline => return told(shared, outcome),
+            FdbAttempt::Again(_) => {}
         }
     }
 }
@@ -61,7 +61,7 @@ fn changes_nothing(transaction: &Transaction) -> bool {
 }
 
 /// A transaction without writes: all its checks held at the version at which its keys were read.
-async fn only_check(shared: &Shared, transaction: &Transaction, deadline: Instant) -> Attempt {
+async fn only_check(shared: &Shared, transaction: &Transaction, deadline: Instant) -> FdbAttempt {
     let begun = match begin(shared, deadline) {
         Ok(begun) => begun,
         Err(error) => return refused(error),
@@ -70,14 +70,19 @@ async fn only_check(shared: &Shared, transaction: &Transaction, deadline: Instan
     match looked.await {
         Ok((version, true)) => {
             shared.recent.saw(version);
-            Attempt::Done(CommitOutcome::Committed(version))
+            FdbAttempt::Done(CommitOutcome::Committed(version))
         }
-        Ok((_, false)) => Attempt::Done(CommitOutcome::Conflict),
+        Ok((_, false)) => FdbAttempt::Done(CommitOutcome::Conflict),
         Err(error) => not_sent(shared, error, deadline).await,
     }
 }
 
-async fn attempt(shared: &Shared, transaction: &Transaction, pin: Option<i64>, deadline: Instant) -> Attempt {
+async fn attempt(
+    shared: &Shared,
+    transaction: &Transaction,
+    pin: Option<i64>,
+    deadline: Instant,
+) -> FdbAttempt {
     let begun = match begin(shared, deadline) {
         Ok(begun) => begun,
         Err(error) => return refused(error),
@@ -87,7 +92,7 @@ async fn attempt(shared: &Shared, transaction: &Transaction, pin: Option<i64>, d
     } else if !transaction.checks.is_empty() {
         match holds(&begun, transaction).await {
             Ok(true) => {}
-            Ok(false) => return Attempt::Done(CommitOutcome::Conflict),
+            Ok(false) => return FdbAttempt::Done(CommitOutcome::Conflict),
             Err(error) => return not_sent(shared, error, deadline).await,
         }
     }
@@ -109,34 +114,34 @@ async fn attempt(shared: &Shared, transaction: &Transaction, pin: Option<i64>, d
 }
 
 /// It is committed, and the library says where.
-fn done(shared: &Shared, stamp: Option<&[u8]>) -> Attempt {
+fn done(shared: &Shared, stamp: Option<&[u8]>) -> FdbAttempt {
     let Some(version) = stamp.and_then(version::of_stamp) else {
         crate::logged!(error, "FoundationDB committed a transaction and did not say where");
-        return Attempt::Done(CommitOutcome::Unknown);
+        return FdbAttempt::Done(CommitOutcome::Unknown);
     };
     shared.recent.saw(version);
-    Attempt::Done(CommitOutcome::Committed(version))
+    FdbAttempt::Done(CommitOutcome::Committed(version))
 }
 
 /// An error came in place of the answer.
-async fn not_done(shared: &Shared, transaction: &Transaction, error: TransactionCommitError) -> Attempt {
+async fn not_done(shared: &Shared, transaction: &Transaction, error: TransactionCommitError) -> FdbAttempt {
     match trouble::of_commit(error.code()) {
         // Looked at again, without a pause: another attempt compares.
-        Meaning::Conflict => Attempt::Again(CommitOutcome::Conflict),
-        Meaning::Again => {
+        FdbMeaning::Conflict => FdbAttempt::Again(CommitOutcome::Conflict),
+        FdbMeaning::Again => {
             let why = in_words(*error);
             // The client's own pause. What it cannot pause for is tried again at once, until the deadline.
             let _ = error.on_error().await;
-            Attempt::Again(CommitOutcome::Unavailable(why))
+            FdbAttempt::Again(CommitOutcome::Unavailable(why))
         }
-        Meaning::Refused => refused(*error),
-        Meaning::TooLarge => {
+        FdbMeaning::Refused => refused(*error),
+        FdbMeaning::TooLarge => {
             let (size, limit) = (fence::size(transaction), Limits::FOUNDATIONDB.transaction);
-            Attempt::Done(CommitOutcome::TooLarge(TooLarge { what: Piece::Transaction, size, limit }))
+            FdbAttempt::Done(CommitOutcome::TooLarge(TooLarge { what: Piece::Transaction, size, limit }))
         }
-        Meaning::Unknown => {
+        FdbMeaning::Unknown => {
             shared.failures().note(&in_words(*error));
-            Attempt::Done(CommitOutcome::Unknown)
+            FdbAttempt::Done(CommitOutcome::Unknown)
         }
     }
 }
@@ -157,13 +162,13 @@ async fn holds(begun: &Begun, transaction: &Transaction) -> FdbResult<bool> {
 }
 
 /// Nothing was sent.
-async fn not_sent(shared: &Shared, error: FdbError, deadline: Instant) -> Attempt {
+async fn not_sent(shared: &Shared, error: FdbError, deadline: Instant) -> FdbAttempt {
     match shared.pause(error, deadline).await {
-        Ok(()) => Attempt::Again(CommitOutcome::Unavailable(in_words(error))),
-        Err(why) => Attempt::Done(CommitOutcome::Unavailable(why)),
+        Ok(()) => FdbAttempt::Again(CommitOutcome::Unavailable(in_words(error))),
+        Err(why) => FdbAttempt::Done(CommitOutcome::Unavailable(why)),
     }
 }
 
-fn refused(error: FdbError) -> Attempt {
-    Attempt::Done(CommitOutcome::Unavailable(in_words(error)))
+fn refused(error: FdbError) -> FdbAttempt {
+    FdbAttempt::Done(CommitOutcome::Unavailable(in_words(error)))
 }

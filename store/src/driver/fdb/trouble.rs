@@ -4,7 +4,7 @@ use foundationdb::FdbError;
 
 /// What is known after an error that came in place of the answer to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum FdbMeaning {
     /// Nothing was changed, as somebody changed what is checked, or may have.
     Conflict,
     /// Nothing was changed; the same again may do better.
@@ -36,14 +36,14 @@ const CLUSTER_FILE: [i32; 3] = [1515, 1516, 2104];
 
 /// Everything that is not named is unknown: `commit_unknown_result`, `cluster_version_changed`,
 /// `transaction_timed_out`, connections that broke, and what comes with a later library.
-pub(super) fn of_commit(code: i32) -> Meaning {
+pub(super) fn of_commit(code: i32) -> FdbMeaning {
     match code {
-        NOT_COMMITTED => Meaning::Conflict,
-        DATABASE_LOCKED => Meaning::Refused,
-        _ if RETRYABLE.contains(&code) => Meaning::Again,
-        _ if TOO_LARGE.contains(&code) => Meaning::TooLarge,
-        _ if SENSELESS.contains(&code) => Meaning::Refused,
-        _ => Meaning::Unknown,
+        NOT_COMMITTED => FdbMeaning::Conflict,
+        DATABASE_LOCKED => FdbMeaning::Refused,
+        _ if RETRYABLE.contains(&code) => FdbMeaning::Again,
+        _ if TOO_LARGE.contains(&code) => FdbMeaning::TooLarge,
+        _ if SENSELESS.contains(&code) => FdbMeaning::Refused,
+        _ => FdbMeaning::Unknown,
     }
 }
 
@@ -86,21 +86,21 @@ mod tests {
     #[test]
     fn each_kind_of_error_has_its_meaning() {
         for (code, meaning) in [
-            (1020, Meaning::Conflict),
-            (1007, Meaning::Again),
-            (1009, Meaning::Again),
-            (1213, Meaning::Again),
-            (1038, Meaning::Refused),
-            (2004, Meaning::Refused),
-            (2101, Meaning::TooLarge),
-            (1021, Meaning::Unknown),
-            (1031, Meaning::Unknown),
-            (1039, Meaning::Unknown),
-            (1004, Meaning::Unknown),
-            (1025, Meaning::Unknown),
-            (1026, Meaning::Unknown),
-            (1101, Meaning::Unknown),
-            (4100, Meaning::Unknown),
+            (1020, FdbMeaning::Conflict),
+            (1007, FdbMeaning::Again),
+            (1009, FdbMeaning::Again),
+            (1213, FdbMeaning::Again),
+            (1038, FdbMeaning::Refused),
+            (2004, FdbMeaning::Refused),
+            (2101, FdbMeaning::TooLarge),
+            (1021, FdbMeaning::Unknown),
+            (1031, FdbMeaning::Unknown),
+            (1039, FdbMeaning::Unknown),
+            (1004, FdbMeaning::Unknown),
+            (1025, FdbMeaning::Unknown),
+            (1026, FdbMeaning::Unknown),
+            (1101, FdbMeaning::Unknown),
+            (4100, FdbMeaning::Unknown),
         ] {
             assert_eq!(of_commit(code), meaning, "{code}");
         }
@@ -112,10 +112,10 @@ mod tests {
         for code in 1..5000 {
             let (error, meaning) = (FdbError::from_code(code), of_commit(code));
             if error.is_maybe_committed() {
-                assert_eq!(meaning, Meaning::Unknown, "{code}");
+                assert_eq!(meaning, FdbMeaning::Unknown, "{code}");
             }
             // The last one is new in 7.3.
-            if matches!(meaning, Meaning::Again | Meaning::Conflict) && code != 1223 {
+            if matches!(meaning, FdbMeaning::Again | FdbMeaning::Conflict) && code != 1223 {
                 assert!(error.is_retryable_not_committed(), "{code}");
             }
         }

@@ -18,9 +18,9 @@ use crate::{
 };
 
 /// One of the watches that there may be.
-struct Place<'a>(&'a AtomicUsize);
+struct WatchPlace<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
+impl<'a> WatchPlace<'a> {
     fn take(taken: &'a AtomicUsize) -> Option<Self> {
         let place = Self(taken);
         // Given back as it is dropped, if it is one too many.
@@ -28,14 +28,14 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WatchPlace<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 pub(super) async fn watch(shared: &Shared, key: &[u8], since: Version) -> Result<(), StoreError> {
-    let Some(_place) = Place::take(&shared.watches) else {
+    let Some(_place) = WatchPlace::take(&shared.watches) else {
         return Err(StoreError::Unavailable(format!("there are {WATCHES} watches already")));
     };
     let mut at = Some(version::pin(since));

@@ -35,7 +35,7 @@ impl Gate {
     pub(super) async fn pass(&self) {
         // Subscribed before the first look, so that no change falls between the look and the wait.
         let mut changes = self.0.subscribe();
-        let _waiting = Waiting::at(&self.0);
+        let _waiting = WaitingAtGate::at(&self.0);
         while !self.lets_through() {
             // It fails only if the sender is gone, and this gate has it.
             let _ = changes.changed().await;
@@ -55,16 +55,16 @@ impl Gate {
     }
 }
 
-struct Waiting<'a>(&'a watch::Sender<Crowd>);
+struct WaitingAtGate<'a>(&'a watch::Sender<Crowd>);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingAtGate<'a> {
     fn at(gate: &'a watch::Sender<Crowd>) -> Self {
         gate.send_modify(|crowd| crowd.waiting += 1);
         Self(gate)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingAtGate<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|crowd| crowd.waiting -= 1);
     }

@@ -14,7 +14,7 @@ use super::{
     pipeline::Pipeline,
     sql::{CHANNEL, CLEARS_KEPT, seen},
     standbys::CUT_SHORT,
-    trouble::{Meaning, in_words, meaning, meaning_at_commit},
+    trouble::{PostgresMeaning, in_words, meaning, meaning_at_commit},
     waiting::Waiting,
 };
 use crate::{
@@ -131,7 +131,7 @@ pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline:
             Ok(Ok(None)) => return CommitOutcome::Conflict,
             Ok(Err(error)) => {
                 session.met(&error);
-                if meaning(&error) == Meaning::Refused {
+                if meaning(&error) == PostgresMeaning::Refused {
                     return CommitOutcome::Unavailable(in_words(&error));
                 }
                 in_words(&error)
@@ -147,7 +147,7 @@ pub(super) async fn only_check(line: &Line, transaction: &Transaction, deadline:
 
 /// Writes that one statement can do.
 #[derive(Debug, PartialEq, Eq)]
-enum Stage<'a> {
+enum WriteStage<'a> {
     /// Keys, each once, and values.
     Put(Vec<&'a [u8]>, Vec<&'a [u8]>),
     /// From the first up to, not including, the second; the number of the removal.
@@ -157,7 +157,7 @@ enum Stage<'a> {
 }
 
 /// The writes in their order, neighbouring puts together.
-fn stages(writes: &[Write]) -> Vec<Stage<'_>> {
+fn stages(writes: &[Write]) -> Vec<WriteStage<'_>> {
     let mut stages = Vec::new();
     // The keys of the last stage, if it is one of puts.
     let mut together = BTreeSet::new();
@@ -165,12 +165,12 @@ fn stages(writes: &[Write]) -> Vec<Stage<'_>> {
     let (mut cleared, mut appended) = (0_i32, 0_i32);
     let mut clear = |first, beyond| {
         cleared += 1;
-        Stage::Clear(first, beyond, cleared)
+        WriteStage::Clear(first, beyond, cleared)
     };
     for write in writes {
         let stage = match write {
             Write::Put { key, value } => {
-                if let Some(Stage::Put(keys, values)) = stages.last_mut()
+                if let Some(WriteStage::Put(keys, values)) = stages.last_mut()
                     && together.insert(key)
                 {
                     keys.push(key);
@@ -178,13 +178,13 @@ fn stages(writes: &[Write]) -> Vec<Stage<'_>> {
                     continue;
                 }
                 together = BTreeSet::from([key]);
-                Stage::Put(vec![key], vec![value])
+                WriteStage::Put(vec![key], vec![value])
             }
             Write::Clear(key) => clear(key, [key.as_slice(), &[0]].concat()),
             Write::ClearRange(range) => clear(&range.start, range.end.clone()),
             Write::Append { prefix, value } => {
                 appended += 1;
-                Stage::Append(prefix, value, appended - 1)
+                WriteStage::Append(prefix, value, appended - 1)
             }
         };
         stages.push(stage);
@@ -249,15 +249,15 @@ fn push<'a>(
     });
     let mut clears = false;
     for stage in stages(&transaction.writes) {
-        clears |= matches!(stage, Stage::Clear(..));
+        clears |= matches!(stage, WriteStage::Clear(..));
         // Each future owns what it sends: it is polled again after this.
         pipeline.push(async move {
             match &stage {
-                Stage::Put(keys, values) => client.execute(&sql.put, &[keys, values, &nonce]).await,
-                Stage::Clear(first, beyond, nth) => {
+                WriteStage::Put(keys, values) => client.execute(&sql.put, &[keys, values, &nonce]).await,
+                WriteStage::Clear(first, beyond, nth) => {
                     client.execute(&sql.clear, &[first, beyond, nth, &nonce]).await
                 }
-                Stage::Append(prefix, value, nth) => {
+                WriteStage::Append(prefix, value, nth) => {
                     client.execute(&sql.append, &[prefix, value, nth, &nonce]).await
                 }
             }
@@ -300,10 +300,10 @@ fn judge(answers: &[Result<Option<i64>, Error>], bumps: &[usize], is_whole: bool
     }
     let at_commit = index + 1 == answers.len();
     match if at_commit { meaning_at_commit(error) } else { meaning(error) } {
-        Meaning::Again => Attempt::Again(in_words(error)),
-        Meaning::Refused if index == 0 => Attempt::NotBegun(in_words(error)),
-        Meaning::Refused => Attempt::Refused(in_words(error)),
-        Meaning::Broken => Attempt::Unknown(in_words(error)),
+        PostgresMeaning::Again => Attempt::Again(in_words(error)),
+        PostgresMeaning::Refused if index == 0 => Attempt::NotBegun(in_words(error)),
+        PostgresMeaning::Refused => Attempt::Refused(in_words(error)),
+        PostgresMeaning::Broken => Attempt::Unknown(in_words(error)),
     }
 }
 
@@ -521,12 +521,12 @@ mod tests {
         let writes = put(put(put(Transaction::new(), k, v), l, v), k, w).clear(k.into());
         let writes = put(writes.append(l.into(), v.into()), k, v).clear_range(k.into()..l.into());
         let expected = [
-            Stage::Put(vec![k, l], vec![v, v]),
-            Stage::Put(vec![k], vec![w]),
-            Stage::Clear(k, b"k\0".to_vec(), 1),
-            Stage::Append(l, v, 0),
-            Stage::Put(vec![k], vec![v]),
-            Stage::Clear(k, l.to_vec(), 2),
+            WriteStage::Put(vec![k, l], vec![v, v]),
+            WriteStage::Put(vec![k], vec![w]),
+            WriteStage::Clear(k, b"k\0".to_vec(), 1),
+            WriteStage::Append(l, v, 0),
+            WriteStage::Put(vec![k], vec![v]),
+            WriteStage::Clear(k, l.to_vec(), 2),
         ];
         assert_eq!(stages(&writes.writes), expected);
     }

@@ -168,7 +168,7 @@ impl Session {
 }
 
 #[derive(Clone)]
-enum State {
+enum LineState {
     Up(Arc<Session>),
     /// With the reason.
     Down(Arc<str>),
@@ -177,13 +177,13 @@ enum State {
 /// A handle to a connection that a task keeps up until the runtime ends.
 #[derive(Clone)]
 pub(super) struct Line {
-    state: watch::Receiver<State>,
+    state: watch::Receiver<LineState>,
 }
 
 impl Line {
     /// Starts the task that keeps it up. Call it inside the store's runtime.
     pub(super) fn start(place: Arc<Place>, role: Role) -> Self {
-        let (states, state) = watch::channel(State::Down("connecting".into()));
+        let (states, state) = watch::channel(LineState::Down("connecting".into()));
         let supervisor = place.supervisor.clone();
         supervisor.task("a connection to Postgres", keep_up(place, role, states));
         Self { state }
@@ -192,16 +192,16 @@ impl Line {
     /// The connection, as soon as there is one; at the deadline, why there is none.
     pub(super) async fn session(&self, deadline: Instant) -> Result<Arc<Session>, String> {
         let mut states = self.state.clone();
-        let up = states.wait_for(|state| matches!(state, State::Up(session) if session.is_good()));
+        let up = states.wait_for(|state| matches!(state, LineState::Up(session) if session.is_good()));
         let up = match tokio::time::timeout_at(deadline.into(), up).await {
             Ok(Ok(state)) => Some(state.clone()),
             // The task is gone only with the runtime.
             Ok(Err(_)) | Err(_) => None,
         };
         match up.unwrap_or_else(|| self.state.borrow().clone()) {
-            State::Up(session) if session.is_good() => Ok(session),
-            State::Up(_) => Err(NotConnected::Ended.to_string()),
-            State::Down(why) => Err(why.to_string()),
+            LineState::Up(session) if session.is_good() => Ok(session),
+            LineState::Up(_) => Err(NotConnected::Ended.to_string()),
+            LineState::Down(why) => Err(why.to_string()),
         }
     }
 }
@@ -214,7 +214,7 @@ impl Line {
         let place = Arc::new(Place::new(address, identity));
         let standing = Standing::of_one_server();
         let session = Arc::new(Session { client, sql, standing, place, born: 0, broken: Notify::new() });
-        (Self { state: watch::channel(State::Up(session.clone())).1 }, session)
+        (Self { state: watch::channel(LineState::Up(session.clone())).1 }, session)
     }
 }
 
@@ -232,7 +232,7 @@ impl Session {
 }
 
 /// Connects again whenever the connection is gone.
-async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
+async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<LineState>) {
     let mut pauses = Pauses::default();
     loop {
         let started = Instant::now();
@@ -241,14 +241,14 @@ async fn keep_up(place: Arc<Place>, role: Role, states: watch::Sender<State>) {
             let _ = events.send(Event::Disconnected);
         }
         crate::logged!(debug, %role, %why, "a connection to the database is gone");
-        states.send_replace(State::Down(why.to_string().into()));
+        states.send_replace(LineState::Down(why.to_string().into()));
         // It ends early only with a connection that came up, which is paced by its own pauses.
         let _ = timeout(pauses.after(started.elapsed()), place.reachable.notified()).await;
     }
 }
 
 /// One connection, from connecting to its end. Says why it ended.
-async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) -> NotConnected {
+async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<LineState>) -> NotConnected {
     let on_notification = {
         let role = role.clone();
         move |payload| {
@@ -315,7 +315,7 @@ async fn live(place: &Arc<Place>, role: &Role, states: &watch::Sender<State>) ->
     let place = place.clone();
     let session = Session { client, sql, standing, place, born, broken: Notify::new() };
     let session = Arc::new(session);
-    states.send_replace(State::Up(session.clone()));
+    states.send_replace(LineState::Up(session.clone()));
     session.place.reachable.notify_waiters();
     tokio::select! {
         biased;

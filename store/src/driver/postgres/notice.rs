@@ -33,7 +33,7 @@ fn word(key: &[u8]) -> String {
 
 /// Somebody who waits for a change of a key.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct PostgresWatch {
     pub(super) key: Key,
     pub(super) word: String,
     /// The last version at which it is known not to have changed.
@@ -43,7 +43,7 @@ pub(super) struct Watch {
     pub(super) is_armed: bool,
 }
 
-impl Watch {
+impl PostgresWatch {
     pub(super) fn new(key: Key, since: Version, ended: oneshot::Sender<Result<(), StoreError>>) -> Self {
         Self { word: word(&key), key, since, ended, is_armed: false }
     }
@@ -52,7 +52,7 @@ impl Watch {
 /// What the keeper of the watches is told.
 #[derive(Debug)]
 pub(super) enum Event {
-    Watch(Watch),
+    Watch(PostgresWatch),
     /// Commits are notified from now on.
     Listens,
     /// They are not.

@@ -10,7 +10,7 @@ use super::{
     not_connected::NotConnected,
     pipeline::Pipeline,
     sql::seen,
-    trouble::{Meaning, in_words, meaning},
+    trouble::{PostgresMeaning, in_words, meaning},
 };
 use crate::{
     core::transaction::{Key, Read, ReadResult, Value},
@@ -34,7 +34,7 @@ pub(super) async fn read(line: &Line, reads: &[Read], deadline: Instant) -> Resu
             }
             Ok(Err(error)) => {
                 session.met(&error);
-                if meaning(&error) == Meaning::Refused {
+                if meaning(&error) == PostgresMeaning::Refused {
                     return Err(StoreError::Unavailable(in_words(&error)));
                 }
                 in_words(&error)

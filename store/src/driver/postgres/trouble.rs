@@ -6,7 +6,7 @@ use crate::core::in_full::in_full;
 
 /// What is known after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(super) enum PostgresMeaning {
     /// Nothing was changed; the same again may do better at once.
     Again,
     /// Nothing was changed, and the same again would meet the same.
@@ -16,12 +16,12 @@ pub(super) enum Meaning {
 }
 
 /// What an error means that was answered to a statement before the COMMIT: the transaction is over and undone.
-pub(super) fn meaning(error: &Error) -> Meaning {
+pub(super) fn meaning(error: &Error) -> PostgresMeaning {
     match error.code() {
-        None => Meaning::Broken,
+        None => PostgresMeaning::Broken,
         // Said by something between us and the server: it need not know.
-        Some(code) if class(code) == "08" => Meaning::Broken,
-        Some(code) if is_conflict(code) => Meaning::Again,
+        Some(code) if class(code) == "08" => PostgresMeaning::Broken,
+        Some(code) if is_conflict(code) => PostgresMeaning::Again,
         // The server shuts down, crashed, starts up, or is a standby by now; its successor may do it.
         Some(code)
             if class(code) == "57" && *code != SqlState::QUERY_CANCELED
@@ -30,24 +30,24 @@ pub(super) fn meaning(error: &Error) -> Meaning {
                 || *code == SqlState::FEATURE_NOT_SUPPORTED
                 || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT =>
         {
-            Meaning::Again
+            PostgresMeaning::Again
         }
-        Some(_) => Meaning::Refused,
+        Some(_) => PostgresMeaning::Refused,
     }
 }
 
 /// What an error means that was answered to COMMIT itself. Only some say that it did not happen.
-pub(super) fn meaning_at_commit(error: &Error) -> Meaning {
+pub(super) fn meaning_at_commit(error: &Error) -> PostgresMeaning {
     match error.code() {
-        Some(code) if is_conflict(code) => Meaning::Again,
-        _ => Meaning::Broken,
+        Some(code) if is_conflict(code) => PostgresMeaning::Again,
+        _ => PostgresMeaning::Broken,
     }
 }
 
 /// Whether an error ends the usefulness of a connection.
 pub(super) fn spoils_connection(error: &Error) -> bool {
-    error.code().is_none_or(|code| !is_conflict(code) && meaning(error) == Meaning::Again)
-        || meaning(error) == Meaning::Broken
+    error.code().is_none_or(|code| !is_conflict(code) && meaning(error) == PostgresMeaning::Again)
+        || meaning(error) == PostgresMeaning::Broken
 }
 
 /// Whether what was refused while a store was opened may succeed later, though nobody changes anything: the connection broke, the server
@@ -112,7 +112,7 @@ mod tests {
     /// For each answer: what it means before the COMMIT and at it, and whether its connection is of no use any more.
     #[tokio::test]
     async fn what_is_known_after_an_error() {
-        use Meaning::{Again, Broken, Refused};
+        use PostgresMeaning::{Again, Broken, Refused};
         for (code, before, at_commit, spoils) in [
             // What lost against others is rolled back, whenever that is found.
             ("40001", Again, Again, false),

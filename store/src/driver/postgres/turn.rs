@@ -20,7 +20,7 @@ const MOST_WRITES: usize = 4096;
 
 /// Whose turn it is, and who waits for it.
 #[derive(Default)]
-pub(super) struct Turn {
+pub(super) struct CommitTurn {
     /// Whose turn it is counts what failed.
     turn: tokio::sync::Mutex<Failures>,
     queue: Mutex<Queue>,
@@ -33,7 +33,7 @@ struct Queue {
     waiting: BTreeMap<u64, Waiting>,
 }
 
-impl Turn {
+impl CommitTurn {
     /// Commits a transaction that writes, alone or with others. Waits for its turn until the deadline.
     pub(super) async fn commit(
         &self,
@@ -66,7 +66,7 @@ impl Turn {
 }
 
 #[cfg(test)]
-impl Turn {
+impl CommitTurn {
     /// How many wait, beside those that go.
     pub(super) fn waiting(&self) -> usize {
         lock(&self.queue).waiting.len()
@@ -134,7 +134,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_whose_turn_does_not_come_in_time_was_not_done_and_waits_no_more() {
         let (line, _session) = wire::line(|_| Said::Nothing).await;
-        let turn = Turn::default();
+        let turn = CommitTurn::default();
         let put = || Transaction::new().put(b"k".to_vec(), vec![]);
         let mut first = pin!(turn.commit(&line, put(), Instant::now() + TEST_DEADLINE));
         assert!(poll!(&mut first).is_pending());

@@ -16,7 +16,7 @@ use super::{
     BUSY,
     line::Line,
     not_connected::NotConnected,
-    notice::{Event, Watch},
+    notice::{Event, PostgresWatch},
     sql::{CLEARS_KEPT, seen},
     trouble::in_words,
 };
@@ -31,7 +31,7 @@ const LOOK_WHEN_DISCONNECTED: Duration = Duration::from_millis(250);
 /// Looks after the watches.
 pub(super) struct Keeper {
     line: Line,
-    watches: Vec<Watch>,
+    watches: Vec<PostgresWatch>,
     is_disconnected: bool,
     /// Whether something may have changed.
     is_due: bool,
@@ -194,7 +194,7 @@ mod tests {
     fn keeper_over(line: Line) -> (Keeper, oneshot::Receiver<Result<(), StoreError>>) {
         let mut keeper = Keeper::new(line);
         let (ended, ends) = oneshot::channel();
-        keeper.on_event(Event::Watch(Watch::new(b"k".to_vec(), Version(1), ended)));
+        keeper.on_event(Event::Watch(PostgresWatch::new(b"k".to_vec(), Version(1), ended)));
         keeper.on_event(Event::Listens);
         looked(&mut keeper);
         (keeper, ends)
@@ -272,7 +272,7 @@ mod tests {
         assert!(keeper.watches.is_empty());
         // The database holds another store by now.
         let (ended, mut ends) = oneshot::channel();
-        keeper.on_event(Event::Watch(Watch::new(b"k".to_vec(), Version(8), ended)));
+        keeper.on_event(Event::Watch(PostgresWatch::new(b"k".to_vec(), Version(8), ended)));
         keeper.look().await;
         let told = ends.try_recv();
         assert!(
@@ -290,7 +290,7 @@ mod tests {
         let (mut keeper, mut waits) = keeper();
         let come = |keeper: &mut Keeper| {
             let (ended, ends) = oneshot::channel();
-            keeper.on_event(Event::Watch(Watch::new(b"l".to_vec(), Version(1), ended)));
+            keeper.on_event(Event::Watch(PostgresWatch::new(b"l".to_vec(), Version(1), ended)));
             ends
         };
         let mut comes = come(&mut keeper);

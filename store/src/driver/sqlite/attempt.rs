@@ -144,13 +144,13 @@ fn forget_old_clears(connection: &Connection, version: Version) -> rusqlite::Res
 mod tests {
     use super::{super::SqliteOptions, *};
 
-    struct Place {
+    struct OpenedFile {
         _directory: tempfile::TempDir,
         file: DatabaseFile,
         connection: Connection,
     }
 
-    impl Place {
+    impl OpenedFile {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let (file, connection) =
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_commit_that_only_checks_waits_for_nobody_and_one_that_writes_does() {
-        let place = Place::new();
+        let place = OpenedFile::new();
         let beside = place.file.connect().unwrap();
         beside.execute_batch("BEGIN IMMEDIATE").unwrap();
         let checks = Transaction::new().check(b"k".to_vec(), None);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn an_empty_value_is_not_an_absent_one() {
-        let place = Place::new();
+        let place = OpenedFile::new();
         let check = |expected| Transaction::new().check(b"k".to_vec(), expected);
         assert_eq!(committed(place.attempt(&check(Some(vec![])))), None);
         place.connection.execute_batch("ROLLBACK").unwrap();
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_removal_takes_its_key_and_no_other_and_is_noted_only_if_there_was_one() {
-        let place = Place::new();
+        let place = OpenedFile::new();
         let all = [b"k".as_slice(), b"k\0", b"k\x01"];
         let puts = all.iter().fold(Transaction::new(), |puts, key| puts.put(key.to_vec(), vec![]));
         assert!(committed(place.attempt(&puts)).is_some());
@@ -224,7 +224,7 @@ mod tests {
     /// Whether somebody watches an entry is asked by its key before anybody has read it.
     #[test]
     fn what_is_appended_is_numbered_as_it_is_in_memory() {
-        let place = Place::new();
+        let place = OpenedFile::new();
         let appends = Transaction::new().append(b"q".to_vec(), vec![]).append(b"q".to_vec(), vec![]);
         assert_eq!(committed(place.attempt(&appends)), Some(Version(1)));
         let entry = |order| [b"q".as_slice(), &stamp(Version(1), order)].concat();

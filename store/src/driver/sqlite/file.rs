@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior, config::DbConfig};
 
 use super::{SqliteOptions, Synchronous};
 use crate::error::OpenError;
@@ -205,6 +205,8 @@ fn configure(
             "PRAGMA synchronous = {synchronous}; PRAGMA fullfsync = 1; PRAGMA checkpoint_fullfsync = 1;
              PRAGMA trusted_schema = 0; PRAGMA journal_size_limit = {LOG_SIZE_KEPT};"
         ))?;
+        // Else each range is planned anew, in case its bounds want another plan.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(mode)
     };
     match patiently(deadline, settings) {

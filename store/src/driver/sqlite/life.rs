@@ -57,7 +57,7 @@ struct OwnLives {
 
 /// The lock of a living incarnation. Dropped, the incarnation counts as dead, whoever still runs.
 #[derive(Debug)]
-struct Life {
+struct LockedLife {
     _locked: Arc<Locked>,
 }
 
@@ -67,7 +67,7 @@ struct Locked {
     path: PathBuf,
 }
 
-impl LifeGuard for Life {}
+impl LifeGuard for LockedLife {}
 
 impl Lives {
     pub(super) fn new(directory: PathBuf) -> Self {
@@ -132,7 +132,7 @@ impl Lives {
                     let life = Arc::new(Locked { file, path });
                     let mut own = lock(&self.own);
                     own.lives.push(Arc::downgrade(&life));
-                    return Ok(Some(Box::new(Life { _locked: life })));
+                    return Ok(Some(Box::new(LockedLife { _locked: life })));
                 }
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => pause(),

@@ -158,7 +158,7 @@ mod tests {
 
     fn rings(_: notify::Result<Event>) {}
 
-    fn looks() -> (Looks, mpsc::Receiver<super::super::requests::Request>) {
+    fn looks() -> (Looks, mpsc::Receiver<super::super::requests::ReaderRequest>) {
         let (requests, asked) = mpsc::channel();
         (Looks::new(requests, Arc::default()), asked)
     }

@@ -12,7 +12,7 @@ use super::{
     file::{DatabaseFile, Trouble, is_busy, patiently},
     looks::LookState,
     notifier::Notifier,
-    requests::Request,
+    requests::ReaderRequest,
     sql::newest,
     watches::{Watch, Watches},
 };
@@ -57,19 +57,19 @@ impl Reader {
     }
 
     /// Answers until nobody is left who could ask.
-    pub(super) fn run(mut self, requests: &mpsc::Receiver<Request>) {
+    pub(super) fn run(mut self, requests: &mpsc::Receiver<ReaderRequest>) {
         loop {
             let request = match self.look_due() {
                 None => requests.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
                 Some(due) => requests.recv_timeout(due.saturating_duration_since(Instant::now())),
             };
             match request {
-                Ok(Request::Read { reads, deadline, reply, wakes }) => {
+                Ok(ReaderRequest::Read { reads, deadline, reply, wakes }) => {
                     self.read(&reads, deadline, reply);
                     drop(wakes);
                 }
-                Ok(Request::Watch { watch, deadline }) => self.watch(watch, deadline),
-                Ok(Request::Look) => {
+                Ok(ReaderRequest::Watch { watch, deadline }) => self.watch(watch, deadline),
+                Ok(ReaderRequest::Look) => {
                     self.looks.taken();
                     self.next_look.get_or_insert(self.last_look + BETWEEN_LOOKS);
                 }
@@ -163,17 +163,18 @@ fn answer(connection: &Connection, reads: &[Read]) -> rusqlite::Result<ReadResul
     Ok(ReadResult { version, answers })
 }
 
+const ONE: &str = "SELECT key, value FROM kv WHERE key = ?1";
+const SOME: &str = "SELECT key, value FROM kv WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3";
+
 fn entries(connection: &Connection, read: &Read) -> rusqlite::Result<Vec<(Key, Value)>> {
     let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
     match read {
         Read::Key(key) => {
-            let mut one = connection.prepare_cached("SELECT key, value FROM kv WHERE key = ?1")?;
+            let mut one = connection.prepare_cached(ONE)?;
             one.query_map([key], pair)?.collect()
         }
         Read::Range { range, limit } => {
-            let mut some = connection.prepare_cached(
-                "SELECT key, value FROM kv WHERE key >= ?1 AND key < ?2 ORDER BY key LIMIT ?3",
-            )?;
+            let mut some = connection.prepare_cached(SOME)?;
             let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
             some.query_map(params![range.start, range.end, limit], pair)?.collect()
         }
@@ -182,8 +183,13 @@ fn entries(connection: &Connection, read: &Read) -> rusqlite::Result<Vec<(Key, V
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::StatementStatus;
+
     use super::{super::SqliteOptions, *};
-    use crate::Version;
+    use crate::{
+        Version,
+        keys::{read_key, read_range},
+    };
 
     /// A reader, and a connection beside it.
     fn reader(place: &tempfile::TempDir) -> (Reader, Connection) {
@@ -198,6 +204,22 @@ mod tests {
         let watch = Watch { key: b"k".to_vec(), since: Version(0), ended };
         reader.watch(watch, Instant::now() + Duration::from_secs(60));
         ends
+    }
+
+    #[test]
+    fn what_is_read_often_is_planned_once() {
+        let place = tempfile::tempdir().unwrap();
+        let (_reader, connection) = reader(&place);
+        for key in [b"a", b"b", b"c"] {
+            let range = read_range(key.to_vec()..b"z".to_vec(), 7);
+            entries(&connection, &read_key(key.to_vec())).unwrap();
+            entries(&connection, &range).unwrap();
+        }
+        for sql in [ONE, SOME] {
+            let statement = connection.prepare_cached(sql).unwrap();
+            assert_eq!(statement.get_status(StatementStatus::Run), 3);
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0, "{sql}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     error::StoreError,
 };
 
-pub(super) enum Request {
+pub(super) enum ReaderRequest {
     Read {
         reads: Vec<Read>,
         deadline: Instant,
@@ -32,19 +32,19 @@ pub(super) enum Request {
 /// Asks the reader to look at the watched keys. Many asking at once make one look.
 #[derive(Clone)]
 pub(super) struct Looks {
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<ReaderRequest>,
     state: Arc<LookState>,
 }
 
 impl Looks {
-    pub(super) fn new(requests: mpsc::Sender<Request>, state: Arc<LookState>) -> Self {
+    pub(super) fn new(requests: mpsc::Sender<ReaderRequest>, state: Arc<LookState>) -> Self {
         Self { requests, state }
     }
 
     pub(super) fn ask(&self) {
         if self.state.is_wanted() {
             // It fails when the store is closed: then nobody watches.
-            let _ = self.requests.send(Request::Look);
+            let _ = self.requests.send(ReaderRequest::Look);
         }
     }
 
@@ -52,7 +52,7 @@ impl Looks {
     pub(super) fn look_slowly(&self) -> bool {
         let was_notified = self.state.look_slowly();
         if was_notified {
-            let _ = self.requests.send(Request::Look);
+            let _ = self.requests.send(ReaderRequest::Look);
         }
         was_notified
     }

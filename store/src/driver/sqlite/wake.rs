@@ -22,18 +22,18 @@ const MOST_WAITING: usize = 32;
 
 /// The sockets of a store.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sockets(Arc<Mutex<State>>);
+pub(super) struct Sockets(Arc<Mutex<SocketsState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SocketsState {
     /// At which nobody waits.
-    idle: Vec<Arc<Pair>>,
+    idle: Vec<Arc<SocketPair>>,
     /// Each pair has a clone.
     alive: Arc<()>,
 }
 
 #[derive(Debug)]
-struct Pair {
+struct SocketPair {
     _alive: Arc<()>,
     /// That of the task: no other one need look at this socket.
     runtime: Id,
@@ -44,13 +44,13 @@ struct Pair {
 /// What a task has that waits for a thread.
 #[derive(Debug)]
 pub(super) struct Waits {
-    pair: Option<Arc<Pair>>,
+    pair: Option<Arc<SocketPair>>,
     sockets: Sockets,
 }
 
 /// What the thread has meanwhile. Wakes the task when it is dropped: once the answer was sent, or when nobody will send one.
 #[derive(Debug, Default)]
-pub(super) struct Wakes(Option<Arc<Pair>>);
+pub(super) struct Wakes(Option<Arc<SocketPair>>);
 
 impl Sockets {
     /// For one task and one thread. Without a runtime, or where as many wait as may, the task does not wait here: its answer wakes it.
@@ -60,8 +60,8 @@ impl Sockets {
     }
 }
 
-impl State {
-    fn pair(&mut self, runtime: Id) -> Option<Arc<Pair>> {
+impl SocketsState {
+    fn pair(&mut self, runtime: Id) -> Option<Arc<SocketPair>> {
         if let Some(nth) = self.idle.iter().rposition(|pair| pair.runtime == runtime) {
             return Some(self.idle.swap_remove(nth));
         }
@@ -69,11 +69,11 @@ impl State {
             // One that is idle is another runtime's, which may have ended.
             drop(self.idle.pop()?);
         }
-        Pair::new(runtime, self.alive.clone()).map(Arc::new).ok()
+        SocketPair::new(runtime, self.alive.clone()).map(Arc::new).ok()
     }
 }
 
-impl Pair {
+impl SocketPair {
     /// In the runtime of this task.
     fn new(runtime: Id, alive: Arc<()>) -> io::Result<Self> {
         let (task, thread) = net::UnixStream::pair()?;

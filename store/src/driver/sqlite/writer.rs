@@ -146,14 +146,14 @@ mod tests {
     use crate::{Version, testing::log::Listening};
 
     /// A file in which some writes meet trouble.
-    struct Place {
+    struct TroubledFile {
         _directory: tempfile::TempDir,
         file: DatabaseFile,
         connection: Connection,
         notify: std::path::PathBuf,
     }
 
-    impl Place {
+    impl TroubledFile {
         fn new() -> Self {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("file");
@@ -238,14 +238,14 @@ mod tests {
     fn those_who_wait_together_have_versions_of_their_own_and_find_what_came_before() {
         let is_free = put("a").check(b"a".to_vec(), None);
         let next = put("b").check(b"a".to_vec(), Some(b"value".to_vec()));
-        let (outcomes, keys) = Place::new().outcomes(vec![is_free.clone(), is_free, next]);
+        let (outcomes, keys) = TroubledFile::new().outcomes(vec![is_free.clone(), is_free, next]);
         assert_eq!(outcomes, [committed(1), CommitOutcome::Conflict, committed(2)]);
         assert_eq!(keys, ["a", "b"]);
     }
 
     #[test]
     fn a_commit_that_is_refused_before_its_end_takes_none_of_the_others_with_it() {
-        let place = Place::new();
+        let place = TroubledFile::new();
         place.refuse("bad");
         let (outcomes, keys) = place.outcomes(vec![put("a"), put("bad"), put("b")]);
         assert_eq!((&outcomes[0], &outcomes[2]), (&committed(1), &committed(2)));
@@ -257,7 +257,7 @@ mod tests {
     /// it: not even a conflict is sure then.
     #[test]
     fn where_the_end_fails_each_that_wrote_is_unknown_and_a_conflict_was_not_tried() {
-        let place = Place::new();
+        let place = TroubledFile::new();
         place.refuse_at_the_end("bad");
         let conflict = put("c").check(b"a".to_vec(), None);
         let (outcomes, keys) = place.outcomes(vec![put("a"), conflict, put("bad"), put("b")]);
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn one_that_only_checks_waits_for_no_lock_and_shares_the_end_of_nobody() {
-        let place = Place::new();
+        let place = TroubledFile::new();
         place.refuse_at_the_end("bad");
         let checks = || Transaction::new().check(b"a".to_vec(), None);
         let (outcomes, keys) = place.outcomes(vec![checks(), put("b"), checks(), put("bad"), checks()]);
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(outcomes, [committed(0), committed(1), committed(1), unknown, committed(1)]);
         assert_eq!(keys, ["b"]);
 
-        let place = Place::new();
+        let place = TroubledFile::new();
         let beside = place.file.connect().unwrap();
         beside.execute_batch("BEGIN IMMEDIATE").unwrap();
         let (outcomes, _) = place.outcomes(vec![checks(), put("b"), checks()]);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn so_many_share_a_transaction_and_no_more() {
-        let place = Place::new();
+        let place = TroubledFile::new();
         place.refuse_at_the_end("bad");
         let good = (1..TOGETHER).map(|nth| put(&format!("{nth:02}")));
         let (outcomes, keys) = place.outcomes(good.chain([put("bad"), put("next")]).collect());
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn each_of_those_who_share_a_lock_that_is_not_had_is_told() {
-        let place = Place::new();
+        let place = TroubledFile::new();
         let beside = place.file.connect().unwrap();
         beside.execute_batch("BEGIN IMMEDIATE").unwrap();
         let (outcomes, _) = place.outcomes(vec![put("a"), put("b")]);
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_connection_is_used_until_it_has_met_an_error_and_then_another_one_is() {
         let checks = || Transaction::new().check(b"absent".to_vec(), None);
-        let place = Place::new();
+        let place = TroubledFile::new();
         place.refuse_here("marked");
         let conflict = put("a").check(b"a".to_vec(), Some(b"another".to_vec()));
         let before = [put("a"), checks(), conflict, checks(), put("marked")];
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(outcomes[5..], [committed(1), committed(2)], "and these over the next");
         assert_eq!(keys, ["a", "marked"]);
 
-        let place = Place::new();
+        let place = TroubledFile::new();
         place.refuse_here("marked");
         place.refuse_at_the_end("bad");
         let (outcomes, _) = place.outcomes(vec![put("bad"), checks(), put("marked")]);
@@ -332,7 +332,7 @@ mod tests {
     fn where_nobody_can_tell_what_is_watched_all_that_changes_something_rings_and_nothing_else() {
         let conflict = put("a").check(b"a".to_vec(), Some(vec![]));
         for (transaction, rings) in [(Transaction::new(), false), (conflict, false), (put("a"), true)] {
-            let place = Place::new();
+            let place = TroubledFile::new();
             // A directory is no notifier.
             let notifier = Notifier::open(place.notify.parent().unwrap());
             let (requests, asked) = mpsc::channel();
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn commits_that_fail_at_their_end_are_counted_in_the_log_and_so_is_the_end_of_their_row() {
         let log = Listening::to("callsign_store::driver::failures");
-        let place = Place::new();
+        let place = TroubledFile::new();
         place.refuse_at_the_end("bad");
         let mut writer = Writer {
             file: place.file,

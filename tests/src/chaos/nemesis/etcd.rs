@@ -28,9 +28,9 @@ fn with(world: &mut World, act: impl FnOnce(&mut EtcdServers, &mut Struck)) {
 }
 
 /// The leader of etcd ends without a word.
-pub(super) struct Kill;
+pub(super) struct EtcdKill;
 
-impl Nemesis for Kill {
+impl Nemesis for EtcdKill {
     fn missing(&self, world: &World) -> Option<String> {
         missing(world)
     }
@@ -56,9 +56,9 @@ impl Nemesis for Kill {
 }
 
 /// It stands still, and goes on as if nothing had been.
-pub(super) struct Stop;
+pub(super) struct EtcdStop;
 
-impl Nemesis for Stop {
+impl Nemesis for EtcdStop {
     fn missing(&self, world: &World) -> Option<String> {
         missing(world)
     }
@@ -84,9 +84,9 @@ impl Nemesis for Stop {
 }
 
 /// A member hears nothing of its peers. Nodes reach it.
-pub(super) struct CutOff;
+pub(super) struct EtcdCutOff;
 
-impl Nemesis for CutOff {
+impl Nemesis for EtcdCutOff {
     fn missing(&self, world: &World) -> Option<String> {
         missing(world)
     }

@@ -27,9 +27,9 @@ fn follow(world: &mut World) {
 }
 
 /// The primary ends without a word.
-pub(super) struct Kill;
+pub(super) struct PairKill;
 
-impl Nemesis for Kill {
+impl Nemesis for PairKill {
     fn missing(&self, world: &World) -> Option<String> {
         missing(world)
     }
@@ -47,9 +47,9 @@ impl Nemesis for Kill {
 }
 
 /// The primary lives on without the others.
-pub(super) struct CutOff;
+pub(super) struct PairCutOff;
 
-impl Nemesis for CutOff {
+impl Nemesis for PairCutOff {
     fn missing(&self, world: &World) -> Option<String> {
         missing(world)
     }
@@ -89,7 +89,7 @@ impl Nemesis for Twice {
     }
 
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
-        let said = Kill.begin(world, aim);
+        let said = PairKill.begin(world, aim);
         // Every second time it answers commits by itself: then its timeline alone keeps nodes away.
         let alone = aim.draw.is_multiple_of(2);
         world.bring_back(alone);

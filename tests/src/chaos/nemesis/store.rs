@@ -4,9 +4,9 @@ use super::{Aim, Nemesis};
 use crate::chaos::world::World;
 
 /// The node hears nothing of it, nor it of the node.
-pub(super) struct Cut;
+pub(super) struct StoreCut;
 
-impl Nemesis for Cut {
+impl Nemesis for StoreCut {
     fn missing(&self, world: &World) -> Option<String> {
         world.store_links().is_none().then(|| world.why_no_store_links())
     }
@@ -30,7 +30,7 @@ pub(super) struct Mute;
 
 impl Nemesis for Mute {
     fn missing(&self, world: &World) -> Option<String> {
-        Cut.missing(world)
+        StoreCut.missing(world)
     }
 
     fn begin(&self, world: &mut World, aim: &Aim) -> String {
@@ -48,9 +48,9 @@ impl Nemesis for Mute {
 }
 
 /// Nobody has it.
-pub(super) struct Stop;
+pub(super) struct StoreStop;
 
-impl Nemesis for Stop {
+impl Nemesis for StoreStop {
     fn missing(&self, world: &World) -> Option<String> {
         (!world.can_stop_store()).then(|| "there is nothing that stops this store from here".to_owned())
     }

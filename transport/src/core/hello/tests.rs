@@ -337,7 +337,7 @@ fn what_newer_versions_add_behind_preamble_and_hello_is_not_read() {
     let mut later = preamble(&plain("b"));
     let newest = later.split_off(later.len() - 2);
     later.extend([&b"\x81\xa3new\xc3"[..], &newest].concat());
-    let hello = [&word(&Word::Hello { node: "b".into(), incarnation: 7 })[..], b"\x01"].concat();
+    let hello = [&word(&HelloWord::Hello { node: "b".into(), incarnation: 7 })[..], b"\x01"].concat();
     let mut listener = Hello::new(plain("a"), Side::Listener);
     let mut effects = Vec::new();
     listener.step(Input::Frame(later), &mut effects);
@@ -377,8 +377,8 @@ fn a_preamble_changed_on_the_way_ends_as_a_wrong_secret() {
 
 #[test]
 fn frames_out_of_turn_and_garbage_end_the_handshake_once() {
-    let hello = word(&Word::Hello { node: "b".into(), incarnation: 7 });
-    for second in [hello, word(&Word::Ready), b"\xc1\xff".to_vec(), vec![]] {
+    let hello = word(&HelloWord::Hello { node: "b".into(), incarnation: 7 });
+    for second in [hello, word(&HelloWord::Ready), b"\xc1\xff".to_vec(), vec![]] {
         let effects = listener_gets(vec![preamble(&me("b")), second.clone(), second]);
         let refused = effects.iter().filter(|e| matches!(e, Effect::Refuse(Refused::Malformed(_)))).count();
         assert_eq!(refused, 1, "{effects:?}");
@@ -394,13 +394,13 @@ fn the_listener_accepts_nobody_before_the_dialler_is_ready() {
         Input::Frame(preamble(&me("b"))),
         Input::Frame(noise_frame(b"psk, e")),
         Input::NoiseDone,
-        Input::Frame(word(&Word::Hello { node: "b".into(), incarnation: 7 })),
+        Input::Frame(word(&HelloWord::Hello { node: "b".into(), incarnation: 7 })),
         Input::Welcome,
     ] {
         listener.step(input, &mut effects);
     }
     assert!(!effects.iter().any(|e| matches!(e, Effect::Accept(..))));
-    listener.step(Input::Frame(word(&Word::Ready)), &mut effects);
+    listener.step(Input::Frame(word(&HelloWord::Ready)), &mut effects);
     assert_eq!(effects.last(), Some(&Effect::Accept(PeerId::new("b", 7), Permits::default())));
 }
 
@@ -426,5 +426,5 @@ fn a_certificate_that_says_what_cannot_be_read_is_refused_and_told_so() {
     let why = CertificateFault::Permits { name: "callsign://prod/b".into(), why };
     hello.step(Input::TlsDone { names: Err(why.clone()), binding: vec![] }, &mut effects);
     let why = Refused::Certificate { of: Whose::Theirs, why };
-    assert_eq!(effects, [Effect::Send(word(&Word::Refused(why.clone()))), Effect::Refuse(why)]);
+    assert_eq!(effects, [Effect::Send(word(&HelloWord::Refused(why.clone()))), Effect::Refuse(why)]);
 }

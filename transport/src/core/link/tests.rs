@@ -147,3 +147,56 @@ fn a_link_that_is_dismissed_says_why() {
     let said = [Effect::SayOnly(Farewell::Evicted), Effect::End(DownReason::Evicted)];
     assert_eq!(step(&mut link, 1., dismissed), said);
 }
+
+#[test]
+fn a_peer_that_hears_something_else_is_not_pinged() {
+    let mut link = up();
+    for halves in 1..40 {
+        let at = f64::from(halves) / 2.;
+        assert_eq!(run(&mut link, at), [], "at {at}");
+        assert_eq!(step(&mut link, at, Input::Sent), []);
+        assert_eq!(step(&mut link, at, Input::Received), []);
+    }
+    assert_eq!(run(&mut link, 22.), [(seconds(21.), Effect::Ping)], "one interval later");
+}
+
+#[test]
+fn what_is_sent_keeps_no_silent_peer() {
+    let mut link = up();
+    for s in 1..5 {
+        let at = f64::from(s);
+        run(&mut link, at);
+        step(&mut link, at, Input::Sent);
+    }
+    assert_eq!(run(&mut link, 60.).last(), Some(&(seconds(5.), Effect::End(DownReason::Silent))));
+}
+
+#[test]
+fn a_side_that_was_stopped_accuses_nobody_though_it_first_sends_what_waited() {
+    let mut link = up();
+    step(&mut link, 7., Input::Sent);
+    assert_eq!(step(&mut link, 7., Input::Wake), []);
+    assert_eq!(run(&mut link, 60.).last(), Some(&(seconds(12.), Effect::End(DownReason::Silent))));
+}
+
+#[test]
+fn links_that_were_made_at_different_times_are_pinged_together_and_never_later_than_after_an_interval() {
+    for made in [0., 0.1, 0.7, 0.74, 0.75, 0.8, 1.4] {
+        let mut link = Link::new(seconds(0.), LinkTiming::default());
+        step(&mut link, made, Input::Established);
+        let mut log = Vec::new();
+        for steps in 2..40 {
+            let at = f64::from(steps) * 0.75;
+            log.extend(run(&mut link, at));
+            step(&mut link, at, Input::Received);
+        }
+        assert!(log.iter().all(|(_, effect)| *effect == Effect::Ping), "{log:?}");
+        let mut last = seconds(made);
+        for (at, _) in &log {
+            assert_eq!(at.as_millis() % 750, 0, "made at {made}: {log:?}");
+            assert!(at.saturating_sub(last) <= seconds(1.5), "made at {made}: {log:?}");
+            last = *at;
+        }
+        assert!((18..=20).contains(&log.len()), "no oftener than before: {log:?}");
+    }
+}

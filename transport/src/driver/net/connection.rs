@@ -259,6 +259,7 @@ async fn write_loop(inner: &Arc<Inner>, handle: &Arc<LinkHandle>, mut wire: Wire
                     inner.step_link(handle, Input::Closed);
                     return;
                 }
+                inner.step_link(handle, Input::Sent);
                 empty(&mut batch);
             }
             Next::Wait => tokio::select! {

@@ -10,7 +10,7 @@ use ractor_cluster::{NodeEventSubscription, node::NodeServerSessionInformation a
 use tokio::sync::{Notify, futures::Notified};
 
 /// How far a session got.
-enum Progress {
+enum SessionProgress {
     Expected,
     Ready(Session),
     Over,
@@ -19,14 +19,14 @@ enum Progress {
 /// The sessions that are waited for or used.
 #[derive(Default)]
 pub(super) struct Watch {
-    sessions: Mutex<BTreeMap<String, Progress>>,
+    sessions: Mutex<BTreeMap<String, SessionProgress>>,
     changed: Notify,
 }
 
 impl Watch {
     /// A session with this label is about to begin.
     pub(super) fn expect(&self, label: &str) {
-        lock(&self.sessions).insert(label.to_owned(), Progress::Expected);
+        lock(&self.sessions).insert(label.to_owned(), SessionProgress::Expected);
     }
 
     pub(super) fn forget(&self, label: &str) {
@@ -45,15 +45,15 @@ impl Watch {
             tokio::pin!(changed);
             changed.as_mut().enable(); // before the look
             match lock(&self.sessions).get(label) {
-                Some(Progress::Expected) => {}
-                Some(Progress::Ready(session)) => return Some(session.clone()),
-                Some(Progress::Over) | None => return None,
+                Some(SessionProgress::Expected) => {}
+                Some(SessionProgress::Ready(session)) => return Some(session.clone()),
+                Some(SessionProgress::Over) | None => return None,
             }
             changed.await;
         }
     }
 
-    fn note(&self, label: &str, progress: Progress) {
+    fn note(&self, label: &str, progress: SessionProgress) {
         if let Some(session) = lock(&self.sessions).get_mut(label) {
             *session = progress;
         }
@@ -62,17 +62,17 @@ impl Watch {
 }
 
 /// Called inside the `NodeServer`: must not wait, and must not panic.
-pub(super) struct Subscription {
+pub(super) struct SessionSubscription {
     watch: Arc<Watch>,
     prefix: String,
 }
 
-impl Subscription {
+impl SessionSubscription {
     pub(super) fn new(watch: Arc<Watch>, prefix: String) -> Self {
         Self { watch, prefix }
     }
 
-    fn note(&self, session: Session, progress: impl FnOnce(Session) -> Progress) {
+    fn note(&self, session: Session, progress: impl FnOnce(Session) -> SessionProgress) {
         let label = session.peer_addr.clone();
         if label.starts_with(&self.prefix) {
             self.watch.note(&label, progress(session));
@@ -80,16 +80,16 @@ impl Subscription {
     }
 }
 
-impl NodeEventSubscription for Subscription {
+impl NodeEventSubscription for SessionSubscription {
     fn node_session_opened(&self, _: Session) {}
 
     fn node_session_authenticated(&self, _: Session) {}
 
     fn node_session_ready(&self, session: Session) {
-        self.note(session, Progress::Ready);
+        self.note(session, SessionProgress::Ready);
     }
 
     fn node_session_disconnected(&self, session: Session) {
-        self.note(session, |_| Progress::Over);
+        self.note(session, |_| SessionProgress::Over);
     }
 }

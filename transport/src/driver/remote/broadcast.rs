@@ -104,9 +104,9 @@ mod tests {
         Heard(RpcReplyPort<Vec<u32>>),
     }
 
-    struct Listener;
+    struct NoteTaker;
 
-    impl Actor for Listener {
+    impl Actor for NoteTaker {
         type Msg = Note;
         type State = Vec<u32>;
         type Arguments = ();
@@ -139,7 +139,7 @@ mod tests {
         let endpoint = Endpoint::start(config).await.unwrap();
         let (mut actors, mut all) = (Vec::new(), Vec::new());
         for number in 0..MANY {
-            let (actor, running) = Actor::spawn(None, Listener, ()).await.unwrap();
+            let (actor, running) = Actor::spawn(None, NoteTaker, ()).await.unwrap();
             all.push(endpoint.address_of(&actor).pid);
             // Every hundredth ends, and gets nothing.
             if number % 100 == 0 {

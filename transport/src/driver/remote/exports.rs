@@ -220,9 +220,9 @@ mod tests {
     }
 
     /// Is about to end until it is told to go on.
-    struct Lingers(Arc<tokio::sync::Notify>);
+    struct LingeringActor(Arc<tokio::sync::Notify>);
 
-    impl Actor for Lingers {
+    impl Actor for LingeringActor {
         type Msg = Any;
         type State = ();
         type Arguments = ();
@@ -241,7 +241,7 @@ mod tests {
     async fn an_actor_that_is_about_to_end_is_as_good_as_gone() {
         let exports = Exports::default();
         let go_on = Arc::<tokio::sync::Notify>::default();
-        let (actor, running) = Actor::spawn(None, Lingers(go_on.clone()), ()).await.unwrap();
+        let (actor, running) = Actor::spawn(None, LingeringActor(go_on.clone()), ()).await.unwrap();
         let pid = actor.get_id().pid();
         exports.add(actor.get_cell(), Kind(7));
         assert_eq!(exports.find(pid, 7).map(drop), Ok(()));

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
-        orders::{Order, Usage},
+        cluster::{BenchCluster, Setting},
+        orders::{Order, ProcessUsage},
         per_second,
         phases::{cpu_for_each, each_of_shares, spawn_shares},
     },
@@ -45,11 +45,11 @@ pub(crate) struct Asked {
 
 pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Asked> {
     let names = names.min(callers.saturating_mul(setting.workers).saturating_mul(NAMES_OF_A_CALLER));
-    let mut cluster = Cluster::start(setting, names)?;
+    let mut cluster = BenchCluster::start(setting, names)?;
     setting.begin(&format!("{names} actors"));
     spawn_shares(&mut cluster)?;
     setting.begin(&format!("{names} registrations, {callers} under way on each worker"));
-    let usage = |cluster: &mut Cluster<'_>| cluster.on_all::<Usage>(|_| Order::Usage);
+    let usage = |cluster: &mut BenchCluster<'_>| cluster.on_all::<ProcessUsage>(|_| Order::Usage);
     let before = usage(&mut cluster)?;
     let register = |names, start_ns| Order::RegisterEach { names, in_flight: callers, start_ns };
     let (registering, mut took) = each_of_shares(&mut cluster, names as usize, register)?;
@@ -59,10 +59,10 @@ pub(super) fn measure(setting: &Setting, names: u32, callers: u32) -> Result<Ask
     let (unregistering, _) = each_of_shares(&mut cluster, 0, unregister)?;
     let unregistered = usage(&mut cluster)?;
 
-    let commits = |usages: &[Usage]| usages.iter().map(|usage| usage.commits).sum::<u64>();
+    let commits = |usages: &[ProcessUsage]| usages.iter().map(|usage| usage.commits).sum::<u64>();
     let commits = commits(&registered) - commits(&before);
-    let grown = |of: fn(&Usage) -> Option<u64>| {
-        let sum = |usages: &[Usage]| usages.iter().map(of).sum::<Option<u64>>();
+    let grown = |of: fn(&ProcessUsage) -> Option<u64>| {
+        let sum = |usages: &[ProcessUsage]| usages.iter().map(of).sum::<Option<u64>>();
         let both = sum(&before).zip(sum(&registered));
         // A thread that has ended takes its counters along.
         both.map(|(before, after)| share(after.saturating_sub(before), names))

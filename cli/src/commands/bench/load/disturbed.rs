@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
+        cluster::{BenchCluster, Setting},
         ms,
         orders::{Names, Order, Probed},
         phases::{each_of_shares, spawn_shares},
@@ -48,7 +48,7 @@ pub(crate) struct Disturbed {
 }
 
 pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<Disturbed> {
-    let mut cluster = Cluster::start(setting, 0)?;
+    let mut cluster = BenchCluster::start(setting, 0)?;
     let leader = cluster.leader()?;
     let victim = usize::from(leader == 0);
     let caller = cluster.bystander(&[leader, victim])?;
@@ -125,7 +125,7 @@ pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<D
 }
 
 /// What the caller saw until a while later. `count` grows by what it registered.
-fn probed(cluster: &mut Cluster<'_>, caller: usize, count: &mut usize) -> Result<Probed> {
+fn probed(cluster: &mut BenchCluster<'_>, caller: usize, count: &mut usize) -> Result<Probed> {
     std::thread::sleep(AROUND);
     let probed: Probed = cluster.nodes[caller].order(Order::Probed)?;
     *count += probed.registrations as usize;

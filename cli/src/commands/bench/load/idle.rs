@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
-        orders::{Order, Usage},
+        cluster::{BenchCluster, Setting},
+        orders::{Order, ProcessUsage},
     },
     row,
 };
@@ -33,10 +33,10 @@ pub(crate) struct Resting {
 
 pub(super) fn measure(setting: &Setting, seconds: u32) -> Result<Resting> {
     setting.begin(&format!("{seconds} s in which nothing happens"));
-    let mut cluster = Cluster::start(setting, 0)?;
+    let mut cluster = BenchCluster::start(setting, 0)?;
     cluster.leader()?;
     thread::sleep(SETTLING);
-    let usage = |cluster: &mut Cluster<'_>| cluster.on_all::<Usage>(|_| Order::Usage);
+    let usage = |cluster: &mut BenchCluster<'_>| cluster.on_all::<ProcessUsage>(|_| Order::Usage);
     let (before, start) = (usage(&mut cluster)?, now_ns());
     thread::sleep(Duration::from_secs(seconds.into()));
     let (after, end) = (usage(&mut cluster)?, now_ns());
@@ -48,7 +48,7 @@ pub(super) fn measure(setting: &Setting, seconds: u32) -> Result<Resting> {
     let percent = |cpu_us: u64| a_second(cpu_us, took_s) / 1e4;
     let shares: Vec<f64> =
         pairs().map(|(before, after)| percent(after.cpu_us.saturating_sub(before.cpu_us))).collect();
-    let grown = |of: fn(&Usage) -> Option<u64>| {
+    let grown = |of: fn(&ProcessUsage) -> Option<u64>| {
         let each = pairs().map(|(before, after)| Some(of(after)?.saturating_sub(of(before)?)));
         each.sum::<Option<u64>>().map(|grown| rounded(a_second(grown, took_s) / nodes))
     };

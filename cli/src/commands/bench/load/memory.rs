@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
+        cluster::{BenchCluster, Setting},
         for_each,
-        orders::{Names, Order, Usage},
+        orders::{Names, Order, ProcessUsage},
         phases::{each_of_shares, spawn_shares},
     },
     row,
@@ -27,21 +27,22 @@ pub(crate) struct Memory {
 
 pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<Memory> {
     setting.begin(&format!("memory of {names} names that one node holds"));
-    let mut cluster = Cluster::start(setting, 0)?;
+    let mut cluster = BenchCluster::start(setting, 0)?;
     let leader = cluster.leader()?;
     let holder = usize::from(leader == 0);
     let observer = cluster.bystander(&[leader, holder])?;
     let all = Names { prefix: "held/actor-".into(), from: 0, to: names };
     cluster.share_out((0..cluster.nodes.len()).map(|node| (node == holder).then(|| all.clone())).collect());
-    let usage = |cluster: &mut Cluster<'_>| cluster.on_all::<Usage>(|_| Order::Usage);
+    let usage = |cluster: &mut BenchCluster<'_>| cluster.on_all::<ProcessUsage>(|_| Order::Usage);
     let before = usage(&mut cluster)?;
     spawn_shares(&mut cluster)?;
     let spawned = usage(&mut cluster)?;
     let register = |names, start_ns| Order::RegisterEach { names, in_flight, start_ns };
     each_of_shares(&mut cluster, names as usize, register)?;
     let after = usage(&mut cluster)?;
-    let grown =
-        |since: &[Usage], node: usize| for_each(since[node].memory_bytes, after[node].memory_bytes, names);
+    let grown = |since: &[ProcessUsage], node: usize| {
+        for_each(since[node].memory_bytes, after[node].memory_bytes, names)
+    };
     Ok(Memory {
         observer_bytes_per_name: grown(&before, observer)?,
         holder_bytes_per_name: grown(&spawned, holder)?,

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
+        cluster::{BenchCluster, Setting},
         orders::{Names, Order, Read},
         phases::{each_of_shares, spawn_shares},
     },
@@ -17,7 +17,7 @@ const NAMES: u32 = 100_000;
 pub(super) fn measure(setting: &Setting, names: u32, in_flight: u32) -> Result<Vec<Read>> {
     let each = names.min(NAMES);
     let names = 2 * each;
-    let mut cluster = Cluster::start(setting, 0)?;
+    let mut cluster = BenchCluster::start(setting, 0)?;
     let share = |node: usize| {
         (node < 2).then(|| Names { prefix: format!("w{}/actor-", node + 1), from: 0, to: each })
     };

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
+        cluster::{BenchCluster, Setting},
         orders::{Heards, Names, Order},
         per_second,
         phases::{each_of_shares, median, register_shares, spawn_shares},
@@ -42,7 +42,7 @@ pub(crate) struct Groups {
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<Groups> {
     let members = names / NAMES_OF_A_MEMBER;
     setting.begin(&format!("a group of {members} members"));
-    let mut cluster = Cluster::start(setting, members)?;
+    let mut cluster = BenchCluster::start(setting, members)?;
     let nodes = u32::try_from(cluster.nodes.len())?;
     let in_flight = setting.in_flight;
     let share = |index: u32| members / nodes + u32::from(index < members % nodes);

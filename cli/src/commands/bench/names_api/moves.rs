@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
+        cluster::{BenchCluster, Setting},
         orders::{Looked, Names, Order, Took},
     },
     row,
@@ -38,7 +38,7 @@ pub(crate) struct Moves {
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<Moves> {
     let moved = names / NAMES_OF_A_MOVE;
     setting.begin(&format!("{moved} names that move when their node drains"));
-    let mut cluster = Cluster::start(setting, moved)?;
+    let mut cluster = BenchCluster::start(setting, moved)?;
     let leader = cluster.leader()?;
     let drained = usize::from(leader == 0);
     let observer = cluster.nodes.len() - 1;

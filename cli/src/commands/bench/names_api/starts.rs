@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
+        cluster::{BenchCluster, Setting},
         orders::{Names, Order},
     },
     row,
@@ -20,7 +20,7 @@ const CALLERS: u32 = 7;
 
 /// The figures.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Starts {
+pub(crate) struct StartFigures {
     start_p50_us: f64,
     two_commits_p50_us: f64,
     started_names: u32,
@@ -28,10 +28,10 @@ pub(crate) struct Starts {
     callers: u32,
 }
 
-pub(super) fn measure(setting: &Setting, names: u32) -> Result<Starts> {
+pub(super) fn measure(setting: &Setting, names: u32) -> Result<StartFigures> {
     let together = names / NAMES_OF_A_START;
     setting.begin("actors that are started one after the other");
-    let mut cluster = Cluster::start(setting, SAMPLES)?;
+    let mut cluster = BenchCluster::start(setting, SAMPLES)?;
     let leader = cluster.leader()?;
     let follower = usize::from(leader == 0);
     let names = Names { prefix: "started/".into(), from: 0, to: SAMPLES };
@@ -50,11 +50,11 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Starts> {
     let [spawned, ours] =
         [|of: &Started| of.spawned, |of: &Started| of.ours].map(|of| all.iter().map(of).sum::<u32>());
     ensure!(ours >= together, "only {ours} of {together} names were started");
-    Ok(Starts { start_p50_us, two_commits_p50_us, started_names: together, spawned, callers })
+    Ok(StartFigures { start_p50_us, two_commits_p50_us, started_names: together, spawned, callers })
 }
 
 /// The figures in rows, for people.
-pub(super) fn rows(figures: &Starts) -> Vec<Vec<String>> {
+pub(super) fn rows(figures: &StartFigures) -> Vec<Vec<String>> {
     let above = figures.start_p50_us - figures.two_commits_p50_us;
     let spawned = format!("{} spawns", figures.spawned);
     let of = format!("{} names, {} callers of each at once", figures.started_names, figures.callers);

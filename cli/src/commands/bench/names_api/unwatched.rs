@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
+        cluster::{BenchCluster, Setting},
         orders::Order,
         per_second,
         phases::{median, register_shares},
@@ -33,7 +33,7 @@ pub(crate) struct Unwatched {
 pub(super) fn measure(setting: &Setting, names: u32) -> Result<Unwatched> {
     setting.begin(&format!("{names} registrations where nobody watches any more, and where nobody ever did"));
     let share = names / ROUNDS;
-    let [mut never, mut once] = [Cluster::start(setting, share)?, Cluster::start(setting, share)?];
+    let [mut never, mut once] = [BenchCluster::start(setting, share)?, BenchCluster::start(setting, share)?];
     once.on_all::<()>(|_| Order::Watch { readers: 1 })?;
     once.on_all::<()>(|_| Order::Unwatch)?;
     sleep(FORGOTTEN_AFTER);

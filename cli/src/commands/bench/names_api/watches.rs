@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::{
     super::{
-        cluster::{Cluster, Setting},
+        cluster::{BenchCluster, Setting},
         for_each,
-        orders::{Names, Order, Usage},
+        orders::{Names, Order, ProcessUsage},
         per_second,
         phases::{median, register_all},
     },
@@ -66,20 +66,20 @@ pub(super) fn measure(setting: &Setting, names: u32) -> Result<Watches> {
 
 /// The rate of registrations, the microseconds of CPU of the node that has the watches, and how many gaps their readers had.
 fn one(setting: &Setting, names: u32, readers: u32) -> Result<(f64, u64, u64)> {
-    let mut cluster = Cluster::start(setting, names)?;
+    let mut cluster = BenchCluster::start(setting, names)?;
     let watched = setting.workers as usize;
     cluster.nodes[watched].order::<()>(Order::Watch { readers })?;
-    let before: Usage = cluster.nodes[watched].order(Order::Usage)?;
+    let before: ProcessUsage = cluster.nodes[watched].order(Order::Usage)?;
     let took = register_all(&mut cluster, names)?;
     let gaps = cluster.nodes[watched].order(Order::Watched { names: names.into() })?;
-    let after: Usage = cluster.nodes[watched].order(Order::Usage)?;
+    let after: ProcessUsage = cluster.nodes[watched].order(Order::Usage)?;
     Ok((per_second(names, took)?, after.cpu_us - before.cpu_us, gaps))
 }
 
 /// One name after the other is registered on one node and watched on another.
 fn behind(setting: &Setting) -> Result<f64> {
     setting.begin("names that are watched one by one");
-    let mut cluster = Cluster::start(setting, SAMPLES)?;
+    let mut cluster = BenchCluster::start(setting, SAMPLES)?;
     let prefix = "watched/".to_owned();
     let watched = setting.workers as usize;
     cluster.nodes[watched].order::<()>(Order::Note { prefix: prefix.clone() })?;

@@ -19,7 +19,7 @@ use crate::{
 
 /// What the oracle is asked.
 #[derive(Clone, Debug)]
-pub(super) enum Ask<F> {
+pub(super) enum OracleAsk<F> {
     Claim { call: CallId, attempt: Attempt },
     Refresh { call: CallId, attempt: Attempt, held: Grant<F> },
     Abdicate { call: CallId, held: Grant<F> },
@@ -30,7 +30,7 @@ pub(super) enum Ask<F> {
     Abandon,
 }
 
-impl<F> Ask<F> {
+impl<F> OracleAsk<F> {
     /// As a label, if it is counted.
     fn name(&self) -> Option<&'static str> {
         match self {
@@ -67,7 +67,7 @@ impl Drop for Guard {
 
 impl<O: Oracle> Asking<O> {
     /// Until the loop has ended.
-    pub(super) async fn run(mut self, mut asked: UnboundedReceiver<Ask<O::Fence>>) {
+    pub(super) async fn run(mut self, mut asked: UnboundedReceiver<OracleAsk<O::Fence>>) {
         let mut listening = if self.ready { self.listen() } else { None };
         let mut next = asked.recv().await;
         while let Some(ask) = next.take() {
@@ -120,27 +120,27 @@ impl<O: Oracle> Asking<O> {
         Some(Guard(task.abort_handle()))
     }
 
-    async fn answer(&mut self, ask: Ask<O::Fence>) -> Option<Input<O::Fence>> {
+    async fn answer(&mut self, ask: OracleAsk<O::Fence>) -> Option<Input<O::Fence>> {
         match ask {
-            Ask::Claim { call, attempt } => {
+            OracleAsk::Claim { call, attempt } => {
                 let answer = match self.prepare().await {
                     Ok(()) => self.oracle.claim(attempt).await,
                     Err(fault) => Err(fault),
                 };
                 Some(Input::Answered { call, answer })
             }
-            Ask::Refresh { call, attempt, held } => {
+            OracleAsk::Refresh { call, attempt, held } => {
                 Some(Input::Answered { call, answer: self.oracle.refresh(attempt, &held).await })
             }
-            Ask::Abdicate { call, held } => {
+            OracleAsk::Abdicate { call, held } => {
                 Some(Input::Abdicated { call, answer: self.oracle.abdicate(&held).await })
             }
-            Ask::Leave { call, held } => {
+            OracleAsk::Leave { call, held } => {
                 Some(Input::Abdicated { call, answer: self.oracle.leave(held.as_ref()).await })
             }
-            Ask::Tidy { call } => Some(Input::Tidied { call, answer: self.oracle.tidy().await }),
-            Ask::Rivals { call } => Some(Input::Rivals { call, answer: self.oracle.rivals().await }),
-            Ask::Inform { call } => {
+            OracleAsk::Tidy { call } => Some(Input::Tidied { call, answer: self.oracle.tidy().await }),
+            OracleAsk::Rivals { call } => Some(Input::Rivals { call, answer: self.oracle.rivals().await }),
+            OracleAsk::Inform { call } => {
                 let reaction = match self.mailbox.pop() {
                     Some(info) => self.oracle.handle_info(info).await,
                     None => Reaction::Ignore,
@@ -148,7 +148,7 @@ impl<O: Oracle> Asking<O> {
                 Some(Input::Reacted { call, reaction: Ok(reaction) })
             }
             // It had answered already.
-            Ask::Abandon => None,
+            OracleAsk::Abandon => None,
         }
     }
 
@@ -170,18 +170,18 @@ impl<O: Oracle> Asking<O> {
 }
 
 /// A panic says nothing about the outcome.
-fn panicked<F>(ask: &Ask<F>) -> Option<Input<F>> {
+fn panicked<F>(ask: &OracleAsk<F>) -> Option<Input<F>> {
     let fault = Fault::Transient { maybe_committed: true, cause: "the oracle panicked".to_owned() };
     match *ask {
-        Ask::Claim { call, .. } | Ask::Refresh { call, .. } => {
+        OracleAsk::Claim { call, .. } | OracleAsk::Refresh { call, .. } => {
             Some(Input::Answered { call, answer: Err(fault) })
         }
-        Ask::Abdicate { call, .. } | Ask::Leave { call, .. } => {
+        OracleAsk::Abdicate { call, .. } | OracleAsk::Leave { call, .. } => {
             Some(Input::Abdicated { call, answer: Err(fault) })
         }
-        Ask::Tidy { call } => Some(Input::Tidied { call, answer: Err(fault) }),
-        Ask::Rivals { call } => Some(Input::Rivals { call, answer: Err(fault) }),
-        Ask::Inform { call } => Some(Input::Reacted { call, reaction: Err(fault) }),
-        Ask::Abandon => None,
+        OracleAsk::Tidy { call } => Some(Input::Tidied { call, answer: Err(fault) }),
+        OracleAsk::Rivals { call } => Some(Input::Rivals { call, answer: Err(fault) }),
+        OracleAsk::Inform { call } => Some(Input::Reacted { call, reaction: Err(fault) }),
+        OracleAsk::Abandon => None,
     }
 }

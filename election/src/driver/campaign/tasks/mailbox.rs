@@ -13,12 +13,12 @@ use crate::{core::campaign::Input, driver::campaign::subscribers::QUEUE_CAP, ora
 /// One bit each, and the epochs that somebody named.
 #[derive(Debug)]
 pub(super) struct Mailbox<I> {
-    waiting: Mutex<Waiting<I>>,
+    waiting: Mutex<WaitingInputs<I>>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Waiting<I> {
+struct WaitingInputs<I> {
     wake: bool,
     resign: bool,
     resign_epochs: BTreeSet<Epoch>,
@@ -31,7 +31,7 @@ struct Waiting<I> {
 
 impl<I> Default for Mailbox<I> {
     fn default() -> Self {
-        let waiting = Waiting {
+        let waiting = WaitingInputs {
             wake: false,
             resign: false,
             resign_epochs: BTreeSet::new(),
@@ -46,11 +46,11 @@ impl<I> Default for Mailbox<I> {
 
 impl<I> Mailbox<I> {
     /// Held for a moment; nothing that could panic half-way happens under it.
-    fn lock(&self) -> MutexGuard<'_, Waiting<I>> {
+    fn lock(&self) -> MutexGuard<'_, WaitingInputs<I>> {
         lock(&self.waiting)
     }
 
-    fn put(&self, put: impl FnOnce(&mut Waiting<I>)) {
+    fn put(&self, put: impl FnOnce(&mut WaitingInputs<I>)) {
         put(&mut self.lock());
         self.changed.notify_one();
     }

@@ -26,7 +26,7 @@ fn a_message_that_says_nothing_new_comes_to_what_a_whole_step_comes_to() {
         short.step(now, Input::Notice(Notice::LeaderContact { epoch }), &mut asked);
         long.silence.pass(now);
         long.on_notice(now, Notice::LeaderContact { epoch });
-        long.proceed(now, false, &mut asked_by_all_of_it);
+        long.proceed(now, Fresh::Nothing, &mut asked_by_all_of_it);
         assert_eq!((asked, asked_by_all_of_it), (Vec::new(), Vec::new()));
         assert!(short == long);
     }

@@ -22,8 +22,24 @@ fn settled(seed: u64) -> Sim {
 /// What an elector has read since: each time whether all of it.
 fn looks(sim: &mut Sim, name: &str) -> Vec<bool> {
     let looks = std::mem::take(&mut sim.host(name).looks);
-    let is_range = |read: &Read| matches!(read, Read::Range { .. });
-    looks.iter().map(|reads| reads.iter().any(is_range)).collect()
+    // While nobody leads, the first entry of the queue is looked at.
+    let is_many = |read: &Read| matches!(read, Read::Range { limit, .. } if *limit > 1);
+    looks.iter().map(|reads| reads.iter().any(is_many)).collect()
+}
+
+/// These nodes die at once, and this one hears of it.
+fn hears_of_deaths(sim: &mut Sim, name: &str, dead: &[&str]) {
+    for other in dead {
+        sim.tell(name, Notice::LinkDown { node: node(other) });
+    }
+}
+
+/// How often a node said that the leader is silent, of what was taken off the queue.
+fn votes(sim: &Sim, name: &str) -> usize {
+    let is_vote = |entry: &QueueEntry| {
+        entry.author.node == node(name) && matches!(entry.event, MembershipEvent::Down { .. })
+    };
+    sim.consumed.iter().filter(|(_, entry, _)| is_vote(entry)).count()
 }
 
 #[test]
@@ -134,4 +150,122 @@ fn who_rests_and_has_something_to_do_reads_all_first() {
     sim.tell(&resting, Notice::Leave);
     assert!(sim.run_until(SECOND * 5, |sim| sim.state().members.len() == 3));
     assert!(looks(&mut sim, &resting)[0]);
+}
+
+#[test]
+fn who_rests_misses_the_leader_hears_of_the_next_one_and_is_told_the_members_without_reading_any() {
+    let mut sim = settled(76);
+    let (resting, leader) = (one_rests(&mut sim), sim.leader().unwrap());
+    let others = ["a", "b", "c", "d"].into_iter().filter(|name| *name != resting && *name != leader);
+    let others: Vec<_> = others.collect();
+    let before = sim.view(others[0]).unwrap();
+    assert!(before.is_quiet());
+    looks(&mut sim, &resting);
+
+    // It says so first, so that the vote which elects is that of another one.
+    sim.kill(&leader);
+    let author = sim.keys.author(&node(&resting));
+    let said = sim.raw(&author);
+    hears_of_deaths(&mut sim, &resting, &[&leader]);
+    assert!(sim.run_until(SECOND / 10, |sim| sim.raw(&author) != said));
+    for name in &others {
+        hears_of_deaths(&mut sim, name, &[&leader]);
+    }
+    let hears = |sim: &Sim| sim.view(&resting).is_some_and(|view| view.term.epoch > before.term.epoch);
+    assert!(sim.run_until(SECOND, hears));
+    let heard_at = sim.view(&resting).unwrap().version;
+    assert!(sim.run_until(SECOND, |sim| sim.view(&resting).is_some_and(|view| view.lock.is_none())));
+    let view = sim.view(&resting).unwrap();
+    assert!(!view.is_quiet() && view.queued.is_none(), "nobody has told it what became of the members");
+    assert_eq!(view.raw(&sim.keys.queue()), before.raw(&sim.keys.queue()), "so no check of these passes");
+
+    // The votes are in the rows. What the next leader says leads from the members of before to these.
+    let is_over = |sim: &Sim| {
+        let view = sim.view(others[0]).unwrap();
+        view.is_quiet() && view.raw(&sim.keys.queue()) != before.raw(&sim.keys.queue())
+    };
+    assert!(sim.run_until(SECOND * 3 / 2, is_over));
+    // What the former leader said tells nothing of what whoever took the seat has changed.
+    let (from, to) = (before.raw(&sim.keys.queue()), sim.raw(&sim.keys.queue()));
+    let former = ViewDelta { version: heard_at, from, to, rows: Vec::new() };
+    sim.tell(&resting, Notice::Delta(former));
+    sim.run_for(SECOND / 50);
+    assert!(!sim.view(&resting).unwrap().is_quiet());
+    let delta =
+        ViewDelta::between(&sim.keys, &before, &sim.view(others[0]).unwrap(), &BTreeSet::new()).unwrap();
+    assert!(!delta.rows.is_empty());
+    sim.tell(&resting, Notice::Delta(delta));
+    sim.run_for(SECOND / 50);
+    let (ours, theirs) = (sim.view(&resting).unwrap(), sim.view(others[0]).unwrap());
+    assert!(ours.is_quiet());
+    assert_eq!(ours.members, theirs.members);
+    let looked = looks(&mut sim, &resting);
+    assert!(looked.len() > 2 && looked.iter().all(|all| !all), "{looked:?}");
+    assert_eq!(votes(&sim, &resting), 1);
+}
+
+#[test]
+fn who_rests_reads_everything_and_acts_if_nobody_goes_on_after_the_leader() {
+    let mut sim = settled(77);
+    let (epoch, leader) = (sim.state().term.epoch, sim.leader().unwrap());
+    let mut others = ["a", "b", "c", "d"].into_iter().filter(|name| *name != leader);
+    let dead = others.next().unwrap();
+    let resting: Vec<_> = others.collect();
+    for name in &resting {
+        sim.tell(name, Notice::Rests(true));
+    }
+    sim.run_for(SECOND * 3);
+    for name in &resting {
+        looks(&mut sim, name);
+    }
+    for name in [leader.as_str(), dead] {
+        sim.kill(name);
+    }
+    for name in &resting {
+        hears_of_deaths(&mut sim, name, &[&leader, dead]);
+    }
+    let is_led = |sim: &Sim| sim.serving().is_some() && sim.state().term.epoch > epoch;
+    assert!(sim.run_until(SECOND, is_led));
+    for name in &resting {
+        assert!(!looks(&mut sim, name)[0], "{name} misses the leader by what a glance shows");
+    }
+    // None of them says it again while it does not know what came of it.
+    sim.run_for(SECOND);
+    for name in &resting {
+        assert!(votes(&sim, name) <= 1, "{name}");
+    }
+}
+
+#[test]
+fn who_rests_is_told_by_the_next_leader_within_two_polls_or_reads_everything() {
+    let mut sim = settled(78);
+    let (resting, leader) = (one_rests(&mut sim), sim.leader().unwrap());
+    let (epoch, poll) = (sim.state().term.epoch, sim.timing.poll);
+    sim.tell(&leader, Notice::Resign { epoch });
+    let hears = |sim: &Sim| sim.view(&resting).is_some_and(|view| view.term.epoch > epoch);
+    assert!(sim.run_until(SECOND / 2, hears));
+    assert!(!looks(&mut sim, &resting).contains(&true));
+    sim.run_for(poll * 2 + SECOND / 10);
+    assert!(looks(&mut sim, &resting).contains(&true));
+    assert!(sim.view(&resting).unwrap().is_quiet());
+}
+
+#[test]
+fn one_that_misses_the_leader_says_at_once_that_it_drains_though_it_knows_not_what_waits() {
+    for is_known in [false, true] {
+        let mut sim = settled(79);
+        let (resting, leader) = (one_rests(&mut sim), sim.leader().unwrap());
+        sim.kill(&leader);
+        let author = sim.keys.author(&node(&resting));
+        let said = sim.raw(&author);
+        hears_of_deaths(&mut sim, &resting, &[&leader]);
+        // Either it has seen that its vote waits, or the commit of the vote is under way.
+        let has_voted = |sim: &Sim| sim.raw(&author) != said;
+        assert!(sim.run_until(SECOND / 10, has_voted));
+        let voted = sim.raw(&author);
+        let knows_less = |sim: &Sim| sim.view(&resting).is_some_and(|view| view.queued.is_none());
+        assert!(!is_known || sim.run_until(SECOND / 10, knows_less));
+        sim.tell(&resting, Notice::Drain);
+        assert!(sim.run_until(SECOND / 10, |sim| sim.raw(&author) != voted), "{is_known}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A host whose second beat has just been asked for, at about 1.9 s.
+/// A host whose second beat has just been asked for, a little before 2 s.
 fn beating(rows: &mut Mvcc) -> Host {
     let mut host = Host::opened("a", 7, rows);
     host.run(rows, 1_700);
@@ -419,4 +419,22 @@ fn of_many_beats_that_are_not_answered_the_first_is_forgotten() {
     assert_eq!((host.core.clone(), host.until), before);
     host.feed(committed(unknown[1]));
     assert!(host.until > before.1, "the second one is not");
+}
+
+#[test]
+fn beats_are_as_seldom_as_is_configured_but_for_one_in_thirty() {
+    let mut dues = std::collections::BTreeSet::new();
+    for seed in 0..10 {
+        let mut rows = no_rows();
+        let mut host = Host::new("a", 7);
+        host.core = Session::new(SessionConfig { seed, ..config("a", 7) }).unwrap();
+        host.feed(Input::Start);
+        host.run(&mut rows, 0);
+        // Ten minutes, one beat every two seconds.
+        host.run(&mut rows, 600_000);
+        let beats = stored(&rows, "a").unwrap().beat.0 - 1;
+        assert!((300..=310).contains(&beats), "{beats} of seed {seed}");
+        dues.insert(host.core.own.due);
+    }
+    assert!(dues.len() > 1, "all nodes beat at once");
 }

@@ -7,7 +7,7 @@ use callsign_store::ids::{Epoch, Incarnation, NodeName, Nonce, Position, Session
 
 use super::{super::OnTake, *};
 use crate::core::{
-    host::{Caller, Change, Registrant, Surroundings, Verdict},
+    host::{Client, MetaChange, Registrant, Surroundings, Verdict},
     input::CallId,
     log::{BatchBuilder, Op},
     message::{Message, Request},
@@ -69,7 +69,7 @@ impl Alone {
     fn register(&mut self, name: &str, actor: u64, on_lapse: OnLapse) -> CallId {
         self.calls += 1;
         let call = CallId(self.calls);
-        let caller = Caller::new(self.now().time, call, Duration::from_secs(5));
+        let caller = Client::new(self.now().time, call, Duration::from_secs(5));
         let now = self.now();
         let registrant =
             Registrant { actor, kind: Kind(1), on_lapse, on_take: OnTake::default(), meta: None };
@@ -453,8 +453,8 @@ fn what_is_under_way_is_left_out_on_both_sides_unless_it_is_too_much_to_look_at(
     let mut alone = Alone::holding(&[("x", 5)], OnLapse::Suspend);
     alone.logs(7, &["x", "n"]);
     alone.register("n", 9, OnLapse::Suspend);
-    let caller = Caller::new(alone.now().time, CallId(3), Duration::from_secs(5));
-    let change = Change { token: Position(7), revision: None, meta: None };
+    let caller = Client::new(alone.now().time, CallId(3), Duration::from_secs(5));
+    let change = MetaChange { token: Position(7), revision: None, meta: None };
     alone.host.update(alone.now(), caller, "x".into(), change, &alone.replica, &mut Vec::new());
     alone.compare_at(1000);
     alone.compare_at(2000);

@@ -6,7 +6,7 @@ use callsign_store::ids::{Epoch, Incarnation, Nonce, SessionNumber};
 
 use super::*;
 use crate::core::{
-    host::{Caller, Registrant, RequestNumber, Surroundings},
+    host::{Client, Registrant, RequestNumber, Surroundings},
     log::{BatchBuilder, Op},
     message::Request,
     table::Row,
@@ -45,7 +45,7 @@ impl Holder {
         let permitted = Permitted::new(node("a"));
         let mut holder = Self { host: Host::new(), replica, permitted, now };
         holder.host.on_session_opened(SessionId::clone(&session("a")));
-        let caller = Caller::new(now.time, CLAIM, Duration::from_secs(5));
+        let caller = Client::new(now.time, CLAIM, Duration::from_secs(5));
         let (kind, on_lapse, on_take, meta) = (Kind(7), OnLapse::Stop, OnTake::Give, None);
         let registrant = Registrant { actor: 5, kind, on_lapse, on_take, meta };
         holder.settle();
@@ -201,7 +201,7 @@ impl Holder {
 
     /// Something else is called for x, and waits.
     fn with_a_call_that_waits(mut self) -> Self {
-        let caller = Caller::new(self.now.time, CallId(9), Duration::from_secs(5));
+        let caller = Client::new(self.now.time, CallId(9), Duration::from_secs(5));
         let mut effects = Vec::new();
         self.host.unregister(caller, "x".into(), None, &self.replica, &mut effects);
         assert_eq!((effects, self.flush()), (vec![], vec![]));
@@ -468,7 +468,7 @@ fn the_last_refusals_are_remembered_and_the_oldest_is_forgotten() {
 /// Within one node, whose actor 9 takes x from actor 5: up to where the log says that it has it.
 fn taken_by_actor_of_same_node() -> (Holder, RequestNumber) {
     let mut holder = Holder::new();
-    let caller = Caller::new(holder.now.time, CallId(2), Duration::from_secs(5));
+    let caller = Client::new(holder.now.time, CallId(2), Duration::from_secs(5));
     let (token, on_lapse, on_take) = (Position(1), OnLapse::Stop, OnTake::Give);
     let wanted = crate::core::host::Wanted { token, actor: 9, kind: Kind(7), on_lapse, on_take };
     let mut effects = Vec::new();
@@ -524,7 +524,7 @@ fn within_one_node_a_name_goes_from_actor_to_actor_and_is_free_when_the_second_o
 #[test]
 fn a_caller_that_offered_a_name_is_told_where_the_log_gave_it() {
     let mut holder = Holder::new();
-    let caller = Caller::new(holder.now.time, CallId(8), Duration::from_secs(5));
+    let caller = Client::new(holder.now.time, CallId(8), Duration::from_secs(5));
     holder.host.offer(caller, "x".into(), node("b"));
     let goes_on = |holder: &mut Holder| {
         let mut effects = Vec::new();

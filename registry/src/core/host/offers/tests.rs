@@ -6,7 +6,7 @@ use callsign_store::ids::{Incarnation, SessionNumber};
 
 use super::*;
 use crate::core::{
-    host::{CallId, Change, OnLapse, RequestNumber, Surroundings},
+    host::{CallId, MetaChange, OnLapse, RequestNumber, Surroundings},
     message::Verdict,
     taking::Taker,
 };
@@ -208,8 +208,8 @@ fn a_name_that_is_on_its_way_is_offered_to_nobody_else() {
 #[test]
 fn what_is_undecided_is_waited_for() {
     let mut holder = Holder::draining(1);
-    let caller = Caller::new(holder.now.time, CallId(9), WAIT);
-    let change = Change { token: Position(1), revision: None, meta: None };
+    let caller = Client::new(holder.now.time, CallId(9), WAIT);
+    let change = MetaChange { token: Position(1), revision: None, meta: None };
     holder.host.update(holder.now, caller, name(0), change, &holder.replica, &mut Vec::new());
     assert_eq!(holder.offers(), []);
     assert!(holder.host.is_offering());
@@ -248,7 +248,7 @@ fn without_anybody_to_offer_to_there_is_nothing_to_wait_for_and_what_is_over_is_
     }
     // That somebody wants one name to go elsewhere changes nothing for the others.
     let mut holder = Holder::new(3);
-    let caller = Caller::new(holder.now.time, CallId(9), WAIT);
+    let caller = Client::new(holder.now.time, CallId(9), WAIT);
     holder.host.offer(caller, name(0), node("b"));
     let targets = std::mem::take(&mut holder.targets);
     holder.goes_on();
@@ -346,7 +346,7 @@ fn nothing_is_kept_of_names_that_are_not_held_any_more() {
 /// A holder of a name that a caller has offered to b.
 fn called() -> Holder {
     let mut holder = Holder::new(1);
-    let caller = Caller::new(holder.now.time, CallId(9), WAIT);
+    let caller = Client::new(holder.now.time, CallId(9), WAIT);
     holder.host.offer(caller, name(0), node("b"));
     assert_eq!(holder.offers(), [offer("b", 1, 0)]);
     holder
@@ -428,7 +428,7 @@ fn a_caller_is_told_what_the_leader_says_before_the_log_does() {
 impl Holder {
     /// What this node says when a caller wants a name to go to a node, and when it is asked again later.
     fn called(&mut self, nth: usize, to: &str) -> Vec<Effect> {
-        let caller = Caller::new(self.now.time, CallId(9), WAIT);
+        let caller = Client::new(self.now.time, CallId(9), WAIT);
         self.host.offer(caller, name(nth), node(to));
         assert!(self.host.has_offers());
         self.goes_on()
@@ -475,8 +475,8 @@ fn a_caller_is_told_at_once_why_a_name_is_not_offered() {
     assert_eq!(holder.called(0, "z"), answered(Err(not_ready)));
     assert_eq!(holder.called(0, "b").len(), 1);
     assert_eq!(holder.called(0, "c"), busy(0), "it is out");
-    let caller = Caller::new(holder.now.time, CallId(8), WAIT);
-    let change = Change { token: position, revision: None, meta: None };
+    let caller = Client::new(holder.now.time, CallId(8), WAIT);
+    let change = MetaChange { token: position, revision: None, meta: None };
     holder.host.update(holder.now, caller, name(1), change, &holder.replica, &mut Vec::new());
     assert_eq!(holder.called(1, "b"), busy(1), "something is undecided");
     assert!(!holder.host.wants_a_turn());
@@ -582,7 +582,7 @@ fn a_drain_waits_for_its_own_offers_also_while_a_caller_has_one_out() {
     let (kind, on_lapse, on_take) = (Kind(7), OnLapse::Stop, OnTake::Give);
     let claim = Claim { id, actor, kind, position, revision: position, on_lapse, on_take };
     holder.host.claim(name(1), claim);
-    let caller = Caller::new(holder.now.time, CallId(9), WAIT);
+    let caller = Client::new(holder.now.time, CallId(9), WAIT);
     holder.host.offer(caller, name(1), node("b"));
     assert_eq!(holder.offers(), [offer("b", 1, 1)]);
     assert!(!holder.host.is_offering(), "it does not drain");

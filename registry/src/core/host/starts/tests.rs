@@ -55,7 +55,7 @@ impl Alone {
         let (wait, time, mut effects) = (Duration::from_secs(5), self.now.time, Vec::new());
         let (kind, until) = (Kind(7), time + Duration::from_secs(20));
         let starter = Starter { kind, on_lapse, on_take: OnTake::default(), meta, limit: LIMIT, wait, until };
-        let caller = Caller::new(time, CallId(call), wait);
+        let caller = Client::new(time, CallId(call), wait);
         self.host.start(self.now, caller, name.into(), starter, &self.replica, &mut effects);
         effects
     }
@@ -348,7 +348,7 @@ fn many_who_wait_for_one_start_are_looked_at_in_parts_and_each_of_them_once() {
     for call in 0..1200 {
         let (on_lapse, on_take, meta) = (OnLapse::Stop, OnTake::default(), meta.clone());
         let starter = Starter { kind, on_lapse, on_take, meta, limit: LIMIT, wait, until: time + 4 * wait };
-        let (caller, token) = (Caller::new(time, CallId(call), wait), Position(1));
+        let (caller, token) = (Client::new(time, CallId(call), wait), Position(1));
         alone.host.starts.await_start("x".into(), Awaiting { caller, token, starter });
     }
     // They go on waiting.
@@ -401,11 +401,11 @@ fn nobody_starts_what_nobody_waits_for_and_what_was_started_is_bound_all_the_sam
 #[test]
 fn what_is_being_started_here_is_taken_and_cannot_be_given_up_or_changed() {
     let mut alone = Alone::running();
-    let caller = |call| Caller::new(alone.now.time, CallId(call), Duration::from_secs(5));
+    let caller = |call| Client::new(alone.now.time, CallId(call), Duration::from_secs(5));
     let (second, third) = (caller(2), caller(3));
     let mut effects = Vec::new();
     alone.host.unregister(second, "x".into(), None, &alone.replica, &mut effects);
-    let change = crate::core::host::Change { token: Position(1), revision: None, meta: None };
+    let change = crate::core::host::MetaChange { token: Position(1), revision: None, meta: None };
     alone.host.update(alone.now, third, "x".into(), change, &alone.replica, &mut effects);
     let no = |effect: &Effect| {
         matches!(

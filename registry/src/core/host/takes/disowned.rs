@@ -1,6 +1,6 @@
 //! What an actor took, or takes, and does not want any more: it lives, and whoever asked in its place has given up waiting.
 
-use super::{Caller, Duty, Effect, Host, Name, Position, Queued, Replica, Table, Take, Takes};
+use super::{Client, Duty, Effect, Host, Name, Position, Queued, Replica, Table, Take, Takes};
 use crate::core::host::calls::not_held;
 
 /// What an actor took, or takes, and does not want any more.
@@ -28,7 +28,7 @@ impl Host {
     /// then.
     pub(crate) fn disown<T: Table>(
         &mut self,
-        caller: Caller,
+        caller: Client,
         name: Name,
         disowned: Disowned,
         replica: &Replica<T>,
@@ -42,7 +42,7 @@ impl Host {
 
     pub(in crate::core::host) fn disown_now<T: Table>(
         &mut self,
-        caller: Caller,
+        caller: Client,
         name: Name,
         &Disowned { token, actor }: &Disowned,
         replica: &Replica<T>,

@@ -69,7 +69,7 @@ impl Alone {
     }
 
     fn take_for(&mut self, call: u64, actor: u64, name: &str, token: u64) -> Vec<Effect> {
-        let caller = Caller::new(self.now.time, CallId(call), WAIT);
+        let caller = Client::new(self.now.time, CallId(call), WAIT);
         let (token, kind) = (Position(token), Kind(7));
         let wanted = Wanted { token, actor, kind, on_lapse: OnLapse::Suspend, on_take: OnTake::Give };
         let mut effects = Vec::new();
@@ -403,7 +403,7 @@ fn a_registration_that_ends_otherwise_is_said_to_be_gone() {
     assert_eq!(alone.asked(), [("x".to_owned(), given_up)]);
     let mut alone = Alone::new();
     alone.apply(vec![held("x", 1)]);
-    let caller = Caller::new(alone.now.time, CallId(1), WAIT);
+    let caller = Client::new(alone.now.time, CallId(1), WAIT);
     let (on_lapse, on_take) = (OnLapse::Stop, OnTake::Give);
     let registrant = Registrant { actor: 5, kind: Kind(7), on_lapse, on_take, meta: None };
     alone.host.register(alone.now, caller, "x".into(), registrant, &mut Vec::new());
@@ -550,7 +550,7 @@ fn a_take_waits_for_its_turn_and_a_node_that_leaves_takes_nothing_new() {
 #[test]
 fn what_is_called_of_a_name_that_is_taken_waits_until_that_is_over() {
     let mut alone = Alone::taking(&["x"]);
-    let caller = Caller::new(alone.now.time, CallId(2), WAIT);
+    let caller = Client::new(alone.now.time, CallId(2), WAIT);
     let (on_lapse, on_take) = (OnLapse::Stop, OnTake::Give);
     let registrant = Registrant { actor: 6, kind: Kind(7), on_lapse, on_take, meta: None };
     let mut effects = Vec::new();

@@ -295,7 +295,7 @@ fn in_another_lineage_a_member_begins_anew_but_for_its_links() {
     assert_eq!(member.catchup, CatchUp::beginning(splitmix(seed ^ SNAPSHOTS), 8, lineage.number));
     assert_eq!((member.replica.is_based(), member.replica.position()), (false, Position(0)));
     assert_eq!(member.walks, Walks::new(Tuning::default()));
-    assert_eq!((&member.ahead, &member.told), (&Ahead::default(), &Told::default()));
+    assert_eq!((&member.ahead, &member.told), (&Ahead::default(), &ToldOfLog::default()));
     assert_eq!((&*member.view, member.links(), member.linked.len()), (&nothing_known(), 2, 0));
     assert_eq!((&member.following, member.contact_told, member.hopeless_since), (&None, None, None));
     assert_eq!((member.synced_told, member.next_tick), (Time::ZERO, one.now.time));
@@ -368,7 +368,7 @@ fn it_is_woken_soon_while_somebody_waits_and_now_while_something_is_to_be_done()
     let idle = || {
         let mut one = One::following();
         one.wakes_after(1000);
-        assert_eq!(now(&one), Duration::from_secs(1));
+        assert_eq!(now(&one), MEMBER_TICK + FOLLOWER_LOOKS);
         one
     };
     let wait_for = Call::WaitFor { position: Position(9) };
@@ -391,7 +391,7 @@ fn it_is_woken_soon_while_somebody_waits_and_now_while_something_is_to_be_done()
     one.view.me = None;
     one.shown();
     one.wakes_after(1000);
-    assert_eq!(now(&one), Duration::from_secs(1), "it has none");
+    assert_eq!(now(&one), MEMBER_TICK + FOLLOWER_LOOKS, "it has none");
     // Names of a session that is gone are removed bit by bit.
     let mut one = idle();
     let mut effects = Vec::new();

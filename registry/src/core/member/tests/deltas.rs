@@ -76,13 +76,15 @@ fn nothing_is_said_of_members_where_nobody_rests_or_without_leading() {
     assert_eq!(one.mark("2"), []);
     one.member.config.tuning.observers = 1;
     assert_eq!(one.mark("3").len(), 2);
+    let version = one.view.version.0;
     one.waits(true);
     one.mark("4");
     one.unlinks("o", 2);
     assert_eq!(one.mark("5"), []);
     one.links("o", 2);
     one.waits(false);
-    assert_eq!(one.mark("5"), [], "the others read everything meanwhile");
+    let meanwhile = delta(version + 3, ["3", "5"], &[]);
+    assert_eq!(one.mark("5"), to_both(&meanwhile), "who rests again may know no more than was said before");
     assert_eq!(one.mark("6").len(), 2);
     // Another one leads, which says it.
     one.view.term = term(6, Some("l"));
@@ -93,6 +95,32 @@ fn nothing_is_said_of_members_where_nobody_rests_or_without_leading() {
     one.member.config.tuning.observers = 0;
     one.mark("1");
     assert_eq!(one.mark("2"), []);
+}
+
+#[test]
+fn a_new_leader_says_all_rows_as_of_what_was_known_under_the_former_one() {
+    let mut one = One::with(Tuning { observers: 1, ..Tuning::default() });
+    one.member.replica.base_on_nothing();
+    one.links("l", 1);
+    one.links("o", 2);
+    one.sees(3, Some("l"));
+    assert_eq!(one.mark("1"), []);
+    one.sees(4, None);
+    let nonce = callsign_store::ids::Nonce(1);
+    one.view.lock = Some(callsign_elector::record::Lock { epoch: Epoch(5), owner: node("m"), nonce });
+    let id = read(&one.sees(5, Some("m")));
+    let values = one.end_of_log(LogEnd::default());
+    let (id, _) = commit(&one.reads(id, &values));
+    one.step(Input::CommitDone { id, outcome: CommitOutcome::Committed(Version(9)) });
+    assert!(one.member.is_serving());
+    let voter = MemberRow { draining: true, ..row("o", 2) };
+    one.view.members.insert(node("o"), voter.clone());
+    assert_eq!(one.mark("2"), [], "the lock is held");
+    one.view.lock = None;
+    let version = one.view.version.0;
+    // Whether a member lagged others may have seen otherwise. So all rows are said.
+    let all = [("l", Some(row("l", 1))), ("m", Some(row("m", 3))), ("o", Some(voter))];
+    assert_eq!(one.mark("2"), to_both(&delta(version + 1, ["1", "2"], &all)));
 }
 
 #[test]

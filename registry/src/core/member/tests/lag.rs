@@ -105,7 +105,7 @@ fn a_lag_is_forgotten_with_the_link_and_with_its_age() {
 #[test]
 fn the_status_has_the_lags_and_is_made_anew_when_one_changes() {
     let mut one = One::following_both();
-    let mut rows = crate::status::of_member::Rows::default();
+    let mut rows = crate::status::of_member::MemberRows::default();
     let mut shown = |one: &One| crate::Status::of(&one.member, &mut rows).members;
     // In the order l, m, o.
     let of = |shown: &[crate::MemberInfo]| -> Vec<_> { shown.iter().map(|row| row.behind).collect() };

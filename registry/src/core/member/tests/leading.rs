@@ -12,7 +12,7 @@ impl One {
     }
 
     /// The log's end, as the store has it.
-    fn end_of_log(&self, end: LogEnd) -> [Option<Value>; 3] {
+    pub(super) fn end_of_log(&self, end: LogEnd) -> [Option<Value>; 3] {
         [Some(self.view.term.to_value()), end.to_record(), None]
     }
 

@@ -224,7 +224,7 @@ fn whoever_has_left_asks_nobody() {
 #[test]
 fn the_status_has_what_is_said_and_is_made_anew_when_that_changes() {
     let mut one = One::linked();
-    let mut rows = crate::status::of_member::Rows::default();
+    let mut rows = crate::status::of_member::MemberRows::default();
     let mut shown = |one: &One| crate::Status::of(&one.member, &mut rows).members;
     let before = shown(&one);
     let of = |shown: &[crate::MemberInfo]| -> Vec<_> {

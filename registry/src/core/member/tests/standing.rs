@@ -1,7 +1,7 @@
 //! What a member says of itself to its elector, and how it drains.
 
 use super::*;
-use crate::{MemberInfo, Status, core::input::Drained, status::of_member::Rows};
+use crate::{MemberInfo, Status, core::input::Drained, status::of_member::MemberRows};
 
 impl One {
     fn own(&mut self) -> &mut MemberRow {
@@ -313,7 +313,7 @@ fn its_status_says_of_each_member_what_the_store_shows_and_whether_it_is_linked(
     other.admin = Some("http://o".into());
     one.view.sessions.insert(node("o"), Some(record(false)));
     one.shown();
-    let mut rows = Rows::default();
+    let mut rows = MemberRows::default();
     let status = Status::of(&one.member, &mut rows);
     let says = |of: &MemberInfo| {
         (of.node.to_string(), [of.synced, of.session_open, of.leads, of.draining, of.may_lead, of.linked])

@@ -73,7 +73,7 @@ async fn who_waits_for_an_answer_that_never_comes_is_woken_in_the_order_of_the_c
     for call in 1..=MANY {
         let (answer, answered) = oneshot::channel();
         lock(&node.shared.answers)
-            .insert(CallId(1000 + call), Waiting { answer, since: Time::ZERO, trace: None });
+            .insert(CallId(1000 + call), WaitingCall { answer, since: Time::ZERO, trace: None });
         let woken = woken.clone();
         tasks.push(tokio::spawn(async move {
             assert!(answered.await.is_err());

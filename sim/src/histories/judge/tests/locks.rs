@@ -34,7 +34,7 @@ fn two_that_act_by_one_lock_are_seen() {
     let early = b().acquire((15, 45), 1, 1, Granted(7)).holder_acts(28, 1, 7);
     is_breach("P1", [gone(), early]);
     // The one whose session is closed has not acted since.
-    let lost = first().event(Event::Noticed { at: 70 * MS, actor: 9, told: Told::Lost });
+    let lost = first().event(Event::Noticed { at: 70 * MS, actor: 9, told: SessionTold::Lost });
     is_well([lost, b().acquire((15, 65), 1, 1, Granted(7)).holder_acts(68, 1, 7)]);
 }
 

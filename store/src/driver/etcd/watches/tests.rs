@@ -215,7 +215,7 @@ async fn a_connection_says_from_where_the_store_goes_on() {
     let store = tokio::task::spawn_blocking(move || EtcdStore::open(&url)).await.unwrap().unwrap();
     let session = store.shared.line.session(Instant::now() + TEST_DEADLINE).await.unwrap();
     let (events, _heard) = mpsc::unbounded_channel();
-    let mut keeper = Keeper::new(Space::new("p"), events);
+    let mut keeper = EtcdKeeper::new(Space::new("p"), events);
     let began_at = session.began_at;
     let (ended, mut known) = oneshot::channel();
     keeper.on_event(Event::Watch(b"k".to_vec(), began_at, ended));
@@ -232,7 +232,7 @@ async fn what_comes_on_a_stream_that_another_has_replaced_is_not_listened_to() {
     let store = tokio::task::spawn_blocking(move || EtcdStore::open(&url)).await.unwrap().unwrap();
     let session = store.shared.line.session(Instant::now() + TEST_DEADLINE).await.unwrap();
     let (events, _heard) = mpsc::unbounded_channel();
-    let mut keeper = Keeper::new(Space::new("p"), events);
+    let mut keeper = EtcdKeeper::new(Space::new("p"), events);
     keeper.on_event(Event::Up(session.clone()));
     keeper.on_event(Event::Up(session));
     let (ended, mut ends) = oneshot::channel();

@@ -18,7 +18,7 @@ use crate::{
     core::{
         agreed::{Carrier, Security},
         frame,
-        hello::{Me, Word, preamble, word},
+        hello::{HelloWord, Me, preamble, word},
         versions::Versions,
     },
     driver::handle::tests::idle,
@@ -89,8 +89,8 @@ impl Linked {
             carrier: Carrier::Connection,
             versions: Versions::OURS,
         };
-        let hello = word(&Word::Hello { node: "z".into(), incarnation: 7 });
-        for said in [preamble(&me), hello, word(&Word::Ready)] {
+        let hello = word(&HelloWord::Hello { node: "z".into(), incarnation: 7 });
+        for said in [preamble(&me), hello, word(&HelloWord::Ready)] {
             let mut out = BytesMut::new();
             frame::put_with(&mut out, |out| out.extend_from_slice(&said));
             there.write_all(&out).await.unwrap();
@@ -240,6 +240,22 @@ async fn a_core_is_woken_when_it_is_time_and_its_link_was_read_from_once_more() 
     is_due = true;
     assert!(tick(&a.inner, &handle, &mut is_due).now_or_never().is_none());
     assert!(!is_due);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_to_which_something_was_written_is_not_pinged_for_a_while() {
+    let linked = Linked::over(|read, write| (read, write)).await;
+    let handle = linked.a.inner.handles.get(&linked.link).map(|handle| handle.clone()).unwrap();
+    let pings_at = handle.next_wake();
+    sleep(Duration::from_millis(1000)).await;
+    linked.a.send(linked.link, Lane::Control, "names", Bytes::from_static(b"x")).unwrap();
+    let is_put_off = async {
+        while handle.next_wake() == pings_at {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let before_it_pings = Duration::from_millis(400);
+    assert!(timeout(before_it_pings, is_put_off).await.is_ok(), "it is pinged nevertheless");
 }
 
 /// Takes nothing more from some moment on.

@@ -103,7 +103,7 @@ fn a_node_that_leaves_refuses_what_was_not_sent_and_goes_on_with_the_rest() {
     let mut alone = Alone::holding(&[("x", 5)], OnLapse::Stop);
     let call = alone.register("w", 8, OnLapse::Suspend);
     let sent = alone.flush();
-    let caller = Caller::new(alone.now().time, CallId(9), Duration::from_secs(5));
+    let caller = Client::new(alone.now().time, CallId(9), Duration::from_secs(5));
     alone.host.unregister(caller, "x".into(), None, &alone.replica, &mut Vec::new());
     alone.host.turn_away(Vec::new());
     assert_eq!(alone.slices().concat(), []);
@@ -118,8 +118,8 @@ fn a_node_that_leaves_refuses_what_was_not_sent_and_goes_on_with_the_rest() {
 fn each_call_that_waits_for_another_one_is_told_that_the_session_is_lost() {
     let mut alone = Alone::holding(&[("x", 5)], OnLapse::Stop);
     let (now, name) = (alone.now(), || Name::from("x"));
-    let caller = |call| Caller::new(now.time, CallId(call), Duration::from_secs(5));
-    let change = || Change { token: Position(7), revision: None, meta: None };
+    let caller = |call| Client::new(now.time, CallId(call), Duration::from_secs(5));
+    let change = || MetaChange { token: Position(7), revision: None, meta: None };
     let (kind, on_lapse, on_take) = (Kind(1), OnLapse::Stop, OnTake::default());
     let mut effects = Vec::new();
     let (host, replica) = (&mut alone.host, &alone.replica);

@@ -1,7 +1,7 @@
 use super::*;
 
 fn disown(alone: &mut Alone, call: u64, token: u64, actor: u64) -> Vec<Effect> {
-    let caller = Caller::new(alone.now.time, CallId(call), WAIT);
+    let caller = Client::new(alone.now.time, CallId(call), WAIT);
     let (disowned, mut effects) = (Disowned { token: Position(token), actor }, Vec::new());
     alone.host.disown(caller, "x".into(), disowned, &alone.replica, &mut effects);
     effects

@@ -5,7 +5,7 @@ use callsign_store::ids::{Position, SessionNumber};
 use super::*;
 use crate::{
     core::input::Granted,
-    driver::registration::{Held, Registration},
+    driver::registration::{HeldClaim, Registration},
 };
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn a_registration_of_a_former_session_never_holds_again_and_one_of_a_later
     let check = |session: u64| {
         let (token, session) = (Position(1), SessionNumber(session));
         let granted = Granted { token, revision: token, session, claim: CallId(1) };
-        let held = Held { granted, flag: Flag::default() };
+        let held = HeldClaim { granted, flag: Flag::default() };
         Registration::new("x".into(), held, node.shared.clone()).check()
     };
     let checks = [present - 1, present, present + 1].map(check);
