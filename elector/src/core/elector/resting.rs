@@ -202,7 +202,7 @@ impl Elector {
             false
         } else if let Some(until) = self.left_to_others_until(now, &reading, &seen, is_led, is_new_term) {
             reading.know_members_of(told);
-            // Who takes the seat changes rows. What was said before does not tell of that.
+            // The next leader changed rows when it took the seat. What was said before does not tell of that.
             if is_new_term {
                 self.rest.deltas.forget_until(version);
                 reading.tell_from(version);

@@ -247,7 +247,7 @@ async fn a_peer_to_which_something_was_written_is_not_pinged_for_a_while() {
     let linked = Linked::over(|read, write| (read, write)).await;
     let handle = linked.a.inner.handles.get(&linked.link).map(|handle| handle.clone()).unwrap();
     let pings_at = handle.next_wake();
-    sleep(Duration::from_millis(1000)).await;
+    tokio::time::advance(Duration::from_secs(1)).await;
     linked.a.send(linked.link, Lane::Control, "names", Bytes::from_static(b"x")).unwrap();
     let is_put_off = async {
         while handle.next_wake() == pings_at {
